@@ -1,0 +1,1 @@
+//! Each verbs scenario once, run on every arm.

@@ -1,0 +1,1 @@
+//! Moves frames through the operating system; knows no protocol.

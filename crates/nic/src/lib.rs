@@ -1,0 +1,3 @@
+//! One RDMA adapter as a sans-IO state machine.
+#![no_std]
+#![forbid(unsafe_code)]

@@ -1,0 +1,1 @@
+//! Softverbs as a drop-in `libibverbs.so.1`.

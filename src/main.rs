@@ -1,0 +1,3 @@
+//! The `softverbs` program.
+
+fn main() {}
