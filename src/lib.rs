@@ -1,1 +1,3 @@
 //! Softverbs as a drop-in `libibverbs.so.1`.
+
+mod abi;
