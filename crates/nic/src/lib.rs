@@ -20,11 +20,24 @@
 #![forbid(unsafe_code)]
 
 extern crate alloc;
+#[cfg(test)]
+extern crate std;
 
+mod ah;
 pub mod congestion;
+mod cq;
+mod datapath;
+mod keys;
 pub mod memory;
+mod multicast;
 mod nic;
 pub mod packet;
+mod port;
+mod qp;
+mod random;
+mod receive;
+mod srq;
+mod table;
 pub mod time;
 pub mod verbs;
 

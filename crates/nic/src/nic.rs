@@ -1,10 +1,23 @@
 //! The adapter: its objects, and its face to verbs, wire and clock.
 
-use wire::{Gid, Headers, Qpn};
+mod address;
+mod completion;
+mod queue_pair;
+mod receive;
+mod registration;
 
-use crate::memory::{Memory, Payload};
-use crate::packet::{Arrival, Transmit};
-use crate::time::Instant;
+use alloc::collections::VecDeque;
+
+use crate::ah::AhTable;
+use crate::cq::CqTable;
+use crate::keys::KeyTable;
+use crate::memory::Memory;
+use crate::multicast::MulticastTable;
+use crate::port::Port;
+use crate::qp::QpTable;
+use crate::random::Random;
+use crate::srq::SrqTable;
+use crate::table::Table;
 use crate::verbs::*;
 
 /// What an adapter is made with.
@@ -12,7 +25,7 @@ use crate::verbs::*;
 pub struct Config {
     /// Every QPN it gives out ends in these bits, so that packets can be steered by QPN.
     pub qpn_suffix: u32,
-    /// How many bits `qpn_suffix` has; 0 for an adapter that has the whole QPN space.
+    /// How many bits `qpn_suffix` has, at most 16; 0 for an adapter that has the whole QPN space.
     pub qpn_suffix_bits: u8,
     /// Limits.
     pub limits: Limits,
@@ -72,16 +85,47 @@ pub struct Counters {
 }
 
 /// One RDMA adapter.
+///
+/// Its parts are plain fields, so that a queue pair can be worked on with the rest borrowed beside it.
 #[derive(Debug)]
 pub struct Nic<M> {
-    memory: M,
+    pub(crate) memory: M,
+    pub(crate) config: Config,
+    pub(crate) counters: Counters,
+    pub(crate) events: VecDeque<Event>,
+    pub(crate) port: Port,
+    /// Protection domains have nothing but their users.
+    pub(crate) pds: Table<()>,
+    pub(crate) keys: KeyTable,
+    pub(crate) cqs: CqTable,
+    pub(crate) srqs: SrqTable,
+    pub(crate) ahs: AhTable,
+    pub(crate) groups: MulticastTable,
+    pub(crate) qps: QpTable,
 }
 
 impl<M: Memory> Nic<M> {
     /// An adapter with no GID and its port down.
+    ///
+    /// # Panics
+    /// If the QPN suffix of `config` has more than 16 bits, or more than it says.
     pub fn new(config: Config, memory: M) -> Self {
-        let _ = config;
-        Self { memory }
+        let mut random = Random::new(config.seed);
+        let limits = &config.limits;
+        Self {
+            memory,
+            config,
+            counters: Counters::default(),
+            events: VecDeque::new(),
+            port: Port::default(),
+            pds: Table::with_limit(limits.max_pd),
+            keys: KeyTable::new(limits, random.next()),
+            cqs: CqTable::new(limits.max_cq, limits.max_cqe),
+            srqs: SrqTable::new(limits),
+            ahs: AhTable::new(limits.max_ah),
+            groups: MulticastTable::new(limits.max_mcast_grp, limits.max_mcast_qp_attach),
+            qps: QpTable::new(&config, random.next() as u32),
+        }
     }
 
     /// The memory it was made with.
@@ -89,246 +133,47 @@ impl<M: Memory> Nic<M> {
         &mut self.memory
     }
 
+    /// What it was made with.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
     /// Counters so far.
     pub fn counters(&self) -> Counters {
-        todo!()
+        self.counters
+    }
+
+    /// The next event.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
     }
 
     // ---- port
 
     /// Sets or clears an entry of the GID table; raises [`AsyncEvent::GidChange`] if it differs.
     pub fn set_gid(&mut self, index: u8, entry: Option<GidEntry>) {
-        let _ = (index, entry);
-        todo!()
+        self.port.set_gid(index, entry, &mut self.events);
     }
 
     /// An entry of the GID table.
     pub fn gid(&self, index: u8) -> Option<GidEntry> {
-        let _ = index;
-        todo!()
+        self.port.gid(index)
     }
 
     /// Sets the port's state and the largest MTU it carries; raises an event if the state differs.
     pub fn set_port(&mut self, state: PortState, mtu: Mtu) {
-        let _ = (state, mtu);
-        todo!()
+        self.port.set(state, mtu, &mut self.events);
     }
 
-    // ---- protection domains, memory
+    // ---- protection domains
 
     /// Makes a protection domain.
     pub fn alloc_pd(&mut self) -> Result<Pd, CreateError> {
-        todo!()
+        self.pds.insert(()).map(Pd).map_err(|_| CreateError::TooMany)
     }
 
-    /// Unmakes it.
+    /// Unmakes one that no region, window, queue or handle belongs to.
     pub fn dealloc_pd(&mut self, pd: Pd) -> Result<(), DestroyError> {
-        let _ = pd;
-        todo!()
-    }
-
-    /// Registers memory: `length` bytes at `address`, which requests name by addresses from `iova` on.
-    pub fn reg_mr(
-        &mut self,
-        pd: Pd,
-        address: u64,
-        length: u64,
-        iova: u64,
-        access: Access,
-    ) -> Result<MrInfo, RegisterError> {
-        let _ = (pd, address, length, iova, access);
-        todo!()
-    }
-
-    /// Changes a region in place; its keys may change.
-    pub fn rereg_mr(&mut self, mr: Mr, change: MrChange) -> Result<MrInfo, RegisterError> {
-        let _ = (mr, change);
-        todo!()
-    }
-
-    /// Ends a region. Its keys are dead when this returns.
-    pub fn dereg_mr(&mut self, mr: Mr) -> Result<(), DestroyError> {
-        let _ = mr;
-        todo!()
-    }
-
-    /// Makes a window; returns it and its first remote key.
-    pub fn alloc_mw(&mut self, pd: Pd, mw_type: MwType) -> Result<(Mw, u32), CreateError> {
-        let _ = (pd, mw_type);
-        todo!()
-    }
-
-    /// Unmakes it, unbinding it first.
-    pub fn dealloc_mw(&mut self, mw: Mw) -> Result<(), DestroyError> {
-        let _ = mw;
-        todo!()
-    }
-
-    // ---- completion queues
-
-    /// Makes a completion queue of at least `capacity` entries; returns it and its real size.
-    pub fn create_cq(&mut self, capacity: u32) -> Result<(Cq, u32), CreateError> {
-        let _ = capacity;
-        todo!()
-    }
-
-    /// Changes its size; returns the real one.
-    pub fn resize_cq(&mut self, cq: Cq, capacity: u32) -> Result<u32, CqError> {
-        let _ = (cq, capacity);
-        todo!()
-    }
-
-    /// Unmakes it.
-    pub fn destroy_cq(&mut self, cq: Cq) -> Result<(), DestroyError> {
-        let _ = cq;
-        todo!()
-    }
-
-    /// Takes the oldest completion.
-    pub fn poll_cq(&mut self, cq: Cq) -> Result<Option<Completion>, CqError> {
-        let _ = cq;
-        todo!()
-    }
-
-    /// Asks for one [`Event::Completion`] at the next completion, or the next solicited or failed one.
-    pub fn req_notify_cq(&mut self, cq: Cq, solicited_only: bool) -> Result<(), CqError> {
-        let _ = (cq, solicited_only);
-        todo!()
-    }
-
-    // ---- shared receive queues
-
-    /// Makes a shared receive queue; returns it and its real attributes.
-    pub fn create_srq(
-        &mut self,
-        pd: Pd,
-        attributes: SrqAttributes,
-    ) -> Result<(Srq, SrqAttributes), CreateError> {
-        let _ = (pd, attributes);
-        todo!()
-    }
-
-    /// Changes it; returns its real attributes.
-    pub fn modify_srq(&mut self, srq: Srq, change: SrqChange) -> Result<SrqAttributes, ModifySrqError> {
-        let _ = (srq, change);
-        todo!()
-    }
-
-    /// Its attributes.
-    pub fn query_srq(&self, srq: Srq) -> Option<SrqAttributes> {
-        let _ = srq;
-        todo!()
-    }
-
-    /// Unmakes it.
-    pub fn destroy_srq(&mut self, srq: Srq) -> Result<(), DestroyError> {
-        let _ = srq;
-        todo!()
-    }
-
-    /// Posts a receive on it.
-    pub fn post_srq_recv(&mut self, srq: Srq, request: &RecvRequest<'_>) -> Result<(), PostError> {
-        let _ = (srq, request);
-        todo!()
-    }
-
-    // ---- address handles, multicast
-
-    /// Makes an address handle.
-    pub fn create_ah(&mut self, pd: Pd, path: AddressVector) -> Result<Ah, CreateError> {
-        let _ = (pd, path);
-        todo!()
-    }
-
-    /// Unmakes it.
-    pub fn destroy_ah(&mut self, ah: Ah) -> Result<(), DestroyError> {
-        let _ = ah;
-        todo!()
-    }
-
-    /// Delivers a multicast group's datagrams to a queue pair. True if it is the group's first here.
-    pub fn attach_mcast(&mut self, qpn: Qpn, group: Gid) -> Result<bool, MulticastError> {
-        let _ = (qpn, group);
-        todo!()
-    }
-
-    /// Ends that. True if it was the group's last here.
-    pub fn detach_mcast(&mut self, qpn: Qpn, group: Gid) -> Result<bool, MulticastError> {
-        let _ = (qpn, group);
-        todo!()
-    }
-
-    // ---- queue pairs
-
-    /// Makes a queue pair in RESET; returns its number and the sizes granted.
-    pub fn create_qp(&mut self, init: &QpInit) -> Result<(Qpn, QpCapabilities), CreateError> {
-        let _ = init;
-        todo!()
-    }
-
-    /// Changes its attributes or moves it to another state, or changes nothing at all.
-    pub fn modify_qp(&mut self, now: Instant, qpn: Qpn, change: &QpChange) -> Result<(), ModifyQpError> {
-        let _ = (now, qpn, change);
-        todo!()
-    }
-
-    /// All its attributes.
-    pub fn query_qp(&self, qpn: Qpn) -> Option<QpAttributes> {
-        let _ = qpn;
-        todo!()
-    }
-
-    /// Unmakes it; its completions leave the completion queues.
-    pub fn destroy_qp(&mut self, qpn: Qpn) -> Result<(), DestroyError> {
-        let _ = qpn;
-        todo!()
-    }
-
-    /// Posts a send request.
-    pub fn post_send(&mut self, now: Instant, qpn: Qpn, request: &SendRequest<'_>) -> Result<(), PostError> {
-        let _ = (now, qpn, request);
-        todo!()
-    }
-
-    /// Posts a receive request.
-    pub fn post_recv(&mut self, now: Instant, qpn: Qpn, request: &RecvRequest<'_>) -> Result<(), PostError> {
-        let _ = (now, qpn, request);
-        todo!()
-    }
-
-    // ---- wire and clock
-
-    /// Takes one packet off the wire. `payload` is what follows the headers, pad included, ICRC not.
-    pub fn handle_packet(
-        &mut self,
-        now: Instant,
-        arrival: &Arrival,
-        headers: &Headers,
-        payload: Payload<'_>,
-    ) {
-        let _ = (now, arrival, headers, payload);
-        todo!()
-    }
-
-    /// The next run of at most `max_packets` packets to put on the wire.
-    pub fn poll_transmit(&mut self, now: Instant, max_packets: usize) -> Option<Transmit> {
-        let _ = (now, max_packets);
-        todo!()
-    }
-
-    /// The next event.
-    pub fn poll_event(&mut self) -> Option<Event> {
-        todo!()
-    }
-
-    /// When [`Self::handle_timeout`] wants to be called.
-    pub fn poll_timeout(&self) -> Option<Instant> {
-        todo!()
-    }
-
-    /// Does what is due.
-    pub fn handle_timeout(&mut self, now: Instant) {
-        let _ = now;
-        todo!()
+        self.pds.remove(pd.0)
     }
 }

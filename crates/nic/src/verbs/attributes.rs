@@ -282,6 +282,35 @@ pub struct QpAttributes {
     pub rate_limit: u32,
 }
 
+impl QpAttributes {
+    /// The attributes of a queue pair in RESET, as created.
+    pub(crate) fn in_reset(init: QpInit) -> Self {
+        Self {
+            init,
+            state: QpState::Reset,
+            sq_draining: false,
+            access: Access::default(),
+            pkey_index: 0,
+            port: 0,
+            qkey: 0,
+            path: AddressVector::default(),
+            path_mtu: Mtu::default(),
+            timeout: 0,
+            retry_count: 0,
+            rnr_retry: 0,
+            rq_psn: Psn::ZERO,
+            sq_psn: Psn::ZERO,
+            max_rd_atomic: 0,
+            max_dest_rd_atomic: 0,
+            min_rnr_timer: 0,
+            alternate: AlternatePath::default(),
+            path_mig_state: PathMigState::default(),
+            dest_qp: Qpn::default(),
+            rate_limit: 0,
+        }
+    }
+}
+
 /// What a shared receive queue is created with, and can be asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SrqAttributes {
