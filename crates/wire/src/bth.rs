@@ -81,10 +81,8 @@ impl Bth {
     pub fn emit(&self, out: &mut [u8]) -> usize {
         let out = &mut out[..Self::LEN];
         out[field::OPCODE] = self.opcode.byte();
-        out[field::FLAGS] = bit(self.solicited, 7)
-            | bit(self.migrated, 6)
-            | (self.pad_count & 0x3) << 4
-            | self.version & 0xF;
+        out[field::FLAGS] =
+            bit(self.solicited, 7) | bit(self.migrated, 6) | (self.pad_count & 0x3) << 4 | self.version & 0xF;
         put(out, field::PKEY, self.pkey.to_be_bytes());
         // Each 24-bit number is written as a word whose top byte the flags then fill.
         put(out, field::CONGESTION, self.dest_qp.value().to_be_bytes());

@@ -70,6 +70,11 @@ pub enum ParseError {
         /// The value of the field.
         value: u8,
     },
+    /// The IPv4 header carries options, which RoCE v2 forbids (A17.3.1).
+    Options {
+        /// How many bytes of them.
+        len: usize,
+    },
     /// The opcode is not defined, so that not even the length of the headers is known.
     UnknownOpcode(u8),
 }
@@ -77,17 +82,16 @@ pub enum ParseError {
 impl fmt::Display for ParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            ParseError::Truncated {
-                layer,
-                needed,
-                available,
-            } => write!(f, "{layer} needs {needed} bytes, got {available}"),
+            ParseError::Truncated { layer, needed, available } => {
+                write!(f, "{layer} needs {needed} bytes, got {available}")
+            }
             ParseError::Length { layer, value } => {
                 write!(f, "{layer} carries an impossible length of {value}")
             }
             ParseError::Version { layer, value } => {
                 write!(f, "{layer} carries the unknown version {value}")
             }
+            ParseError::Options { len } => write!(f, "IPv4 header carries {len} bytes of options"),
             ParseError::UnknownOpcode(opcode) => write!(f, "unknown opcode {opcode:#04x}"),
         }
     }
@@ -97,9 +101,5 @@ impl core::error::Error for ParseError {}
 
 /// The first `N` bytes, as the array that the field accessors index without checks.
 pub(crate) fn fixed<const N: usize>(layer: Layer, bytes: &[u8]) -> Result<&[u8; N], ParseError> {
-    bytes.first_chunk().ok_or(ParseError::Truncated {
-        layer,
-        needed: N,
-        available: bytes.len(),
-    })
+    bytes.first_chunk().ok_or(ParseError::Truncated { layer, needed: N, available: bytes.len() })
 }

@@ -20,10 +20,7 @@ impl Deth {
     /// Reads the header at the start of `bytes`.
     pub fn parse(bytes: &[u8]) -> Result<Self, ParseError> {
         let b: &[u8; Self::LEN] = fixed(Layer::Extended, bytes)?;
-        Ok(Deth {
-            qkey: u32_at(b, 0),
-            source_qp: Qpn::new(u24_at(b, 5)),
-        })
+        Ok(Deth { qkey: u32_at(b, 0), source_qp: Qpn::new(u24_at(b, 5)) })
     }
 
     /// Writes the header to the start of `out` and returns its length.
@@ -51,9 +48,7 @@ impl Xrceth {
     /// Reads the header at the start of `bytes`.
     pub fn parse(bytes: &[u8]) -> Result<Self, ParseError> {
         let b: &[u8; Self::LEN] = fixed(Layer::Extended, bytes)?;
-        Ok(Xrceth {
-            srqn: Qpn::new(u24_at(b, 1)),
-        })
+        Ok(Xrceth { srqn: Qpn::new(u24_at(b, 1)) })
     }
 
     /// Writes the header to the start of `out` and returns its length.
@@ -84,11 +79,7 @@ impl Reth {
     /// Reads the header at the start of `bytes`.
     pub fn parse(bytes: &[u8]) -> Result<Self, ParseError> {
         let b: &[u8; Self::LEN] = fixed(Layer::Extended, bytes)?;
-        Ok(Reth {
-            va: u64_at(b, 0),
-            rkey: u32_at(b, 8),
-            length: u32_at(b, 12),
-        })
+        Ok(Reth { va: u64_at(b, 0), rkey: u32_at(b, 8), length: u32_at(b, 12) })
     }
 
     /// Writes the header to the start of `out` and returns its length.
@@ -160,10 +151,7 @@ impl Aeth {
     /// Reads the header at the start of `bytes`.
     pub fn parse(bytes: &[u8]) -> Result<Self, ParseError> {
         let b: &[u8; Self::LEN] = fixed(Layer::Extended, bytes)?;
-        Ok(Aeth {
-            syndrome: Syndrome::from_byte(b[0]),
-            msn: u24_at(b, 1),
-        })
+        Ok(Aeth { syndrome: Syndrome::from_byte(b[0]), msn: u24_at(b, 1) })
     }
 
     /// Writes the header to the start of `out` and returns its length. Of the
@@ -178,7 +166,7 @@ impl Aeth {
     }
 }
 
-/// What became of a request (IBTA vol. 1, 9.7.5.2.1). Converts to and from all 256 bytes
+/// What became of a request (IBTA vol. 1, 9.3.5). Converts to and from all 256 bytes
 /// without loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Syndrome {
@@ -227,13 +215,11 @@ impl Syndrome {
 impl Default for Syndrome {
     /// An acknowledgement from a responder that does not count credits.
     fn default() -> Self {
-        Syndrome::Ack {
-            credits: Syndrome::UNLIMITED,
-        }
+        Syndrome::Ack { credits: Syndrome::UNLIMITED }
     }
 }
 
-/// Why a request was refused (IBTA vol. 1, 9.7.5.2.2).
+/// Why a request was refused (IBTA vol. 1, 9.7.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NakCode {
     /// A packet before this one is missing; resend from the PSN of the NAK.
@@ -288,9 +274,7 @@ impl AtomicAckEth {
     /// Reads the header at the start of `bytes`.
     pub fn parse(bytes: &[u8]) -> Result<Self, ParseError> {
         let b: &[u8; Self::LEN] = fixed(Layer::Extended, bytes)?;
-        Ok(AtomicAckEth {
-            original: u64_at(b, 0),
-        })
+        Ok(AtomicAckEth { original: u64_at(b, 0) })
     }
 
     /// Writes the header to the start of `out` and returns its length.

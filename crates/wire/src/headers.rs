@@ -2,14 +2,8 @@
 
 use crate::bytes::{put, u32_at};
 use crate::error::fixed;
-use crate::opcode::{ExtendedKind, ImmediateKind, Layout};
+use crate::layout::{ExtendedKind, IMMEDIATE_LEN, ImmediateKind, Layout, NOTIFICATION_LEN};
 use crate::{Aeth, AtomicAckEth, AtomicEth, Bth, Deth, Layer, ParseError, Reth, Xrceth};
-
-/// The reserved bytes after the BTH of a congestion notification (A17.9.3).
-const NOTIFICATION_LEN: usize = 16;
-
-/// The length of immediate data or of an IETH.
-const IMMEDIATE_LEN: usize = 4;
 
 /// The transport headers of a packet, from the BTH to the payload.
 ///
@@ -68,10 +62,7 @@ impl Headers {
     /// is not defined is an error, never headers of length zero.
     pub fn parse(bytes: &[u8]) -> Result<(Headers, usize), ParseError> {
         let bth = Bth::parse(bytes)?;
-        let layout = bth
-            .opcode
-            .layout()
-            .ok_or(ParseError::UnknownOpcode(bth.opcode.byte()))?;
+        let layout = bth.opcode.layout().ok_or(ParseError::UnknownOpcode(bth.opcode.byte()))?;
         let end = Bth::LEN + usize::from(layout.extended_len);
         let rest = bytes.get(Bth::LEN..end).ok_or(ParseError::Truncated {
             layer: Layer::Extended,
@@ -83,19 +74,11 @@ impl Headers {
     }
 
     fn parse_extended(bth: Bth, layout: &Layout, bytes: &[u8]) -> Result<Headers, ParseError> {
-        let (xrceth, bytes) = if layout.xrceth {
-            (Some(Xrceth::parse(bytes)?), &bytes[Xrceth::LEN..])
-        } else {
-            (None, bytes)
-        };
+        let (xrceth, bytes) =
+            if layout.xrceth { (Some(Xrceth::parse(bytes)?), &bytes[Xrceth::LEN..]) } else { (None, bytes) };
         let (extended, bytes) = Extended::parse(layout.extended, bytes)?;
         let immediate = Immediate::parse(layout.immediate, bytes)?;
-        Ok(Headers {
-            bth,
-            xrceth,
-            extended,
-            immediate,
-        })
+        Ok(Headers { bth, xrceth, extended, immediate })
     }
 
     /// Writes the headers to the start of `out` and returns their length.
@@ -133,10 +116,8 @@ impl Headers {
         };
         let extended = matches!(
             (layout.extended, &self.extended),
-            (
-                ExtendedKind::None | ExtendedKind::Notification,
-                Extended::None
-            ) | (ExtendedKind::Reth, Extended::Reth(_))
+            (ExtendedKind::None | ExtendedKind::Notification, Extended::None)
+                | (ExtendedKind::Reth, Extended::Reth(_))
                 | (ExtendedKind::Atomic, Extended::Atomic(_))
                 | (ExtendedKind::Aeth, Extended::Aeth(_))
                 | (ExtendedKind::AtomicAck, Extended::AtomicAck(..))
@@ -161,10 +142,7 @@ impl Extended {
             ExtendedKind::Atomic => (Extended::Atomic(AtomicEth::parse(bytes)?), AtomicEth::LEN),
             ExtendedKind::Aeth => (Extended::Aeth(Aeth::parse(bytes)?), Aeth::LEN),
             ExtendedKind::AtomicAck => (
-                Extended::AtomicAck(
-                    Aeth::parse(bytes)?,
-                    AtomicAckEth::parse(&bytes[Aeth::LEN..])?,
-                ),
+                Extended::AtomicAck(Aeth::parse(bytes)?, AtomicAckEth::parse(&bytes[Aeth::LEN..])?),
                 Aeth::LEN + AtomicAckEth::LEN,
             ),
             ExtendedKind::Deth => (Extended::Deth(Deth::parse(bytes)?), Deth::LEN),
@@ -222,11 +200,7 @@ mod tests {
                 psn: Psn::new(0xABCDEF),
                 ..Bth::default()
             },
-            extended: Extended::Reth(Reth {
-                va: 0x0102_0304_0506_0708,
-                rkey: 0x1122_3344,
-                length: 1,
-            }),
+            extended: Extended::Reth(Reth { va: 0x0102_0304_0506_0708, rkey: 0x1122_3344, length: 1 }),
             ..Headers::default()
         };
         let mut out = [0xEE; Headers::MAX_LEN];
@@ -244,14 +218,8 @@ mod tests {
 
     #[test]
     fn congestion_notification_skips_its_reserved_bytes() {
-        let headers = Headers {
-            bth: Bth {
-                opcode: Opcode::CNP,
-                becn: true,
-                ..Bth::default()
-            },
-            ..Headers::default()
-        };
+        let headers =
+            Headers { bth: Bth { opcode: Opcode::CNP, becn: true, ..Bth::default() }, ..Headers::default() };
         let mut out = [0xEE; Headers::MAX_LEN];
         assert_eq!(headers.emit(&mut out), 28);
         assert_eq!(out[12..28], [0; 16]);

@@ -5,7 +5,7 @@ use core::ops::{Add, AddAssign, Sub, SubAssign};
 
 const MASK: u32 = 0x00FF_FFFF;
 
-/// A packet sequence number: 24 bits that wrap (IBTA vol. 1, 9.2.11).
+/// A packet sequence number: 24 bits that wrap (IBTA vol. 1, 9.2).
 ///
 /// There is deliberately no `Ord`: which of two numbers comes first is only
 /// defined by [`Psn::distance`].
@@ -86,7 +86,7 @@ impl fmt::Display for Psn {
     }
 }
 
-/// A queue pair number: 24 bits (IBTA vol. 1, 9.2.7).
+/// A queue pair number: 24 bits (IBTA vol. 1, 9.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Qpn(u32);
 
@@ -95,7 +95,7 @@ impl Qpn {
     pub const SMI: Qpn = Qpn(0);
     /// The general services interface, where connection management lives.
     pub const GSI: Qpn = Qpn(1);
-    /// The destination of every multicast packet (IBTA vol. 1, 10.5.1).
+    /// The destination of every multicast packet (IBTA vol. 1, 10.5).
     pub const MULTICAST: Qpn = Qpn(MASK);
 
     /// Keeps the low 24 bits of `value`.

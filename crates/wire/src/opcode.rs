@@ -1,8 +1,8 @@
-//! BTH opcodes: the service, the operation, and what each one carries.
-//!
-//! [`ROWS`] is the one place that says which operations exist, on which
-//! services, with which headers (IBTA vol. 1, 9.2.1 and 9.3). Everything else
-//! here is derived from it at compile time.
+//! BTH opcodes: the service in the top three bits, the operation in the other five.
+
+use core::fmt;
+
+use crate::layout::{ExtendedKind, ImmediateKind, Kind, LAYOUTS, Layout, OPERATIONS, Position};
 
 /// The transport service: the top three bits of an opcode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -24,7 +24,7 @@ pub enum Service {
 }
 
 impl Service {
-    const fn from_bits(bits: u8) -> Self {
+    pub(crate) const fn from_bits(bits: u8) -> Self {
         match bits & 0x7 {
             0 => Service::Rc,
             1 => Service::Uc,
@@ -36,7 +36,7 @@ impl Service {
         }
     }
 
-    const fn bits(self) -> u8 {
+    pub(crate) const fn bits(self) -> u8 {
         match self {
             Service::Rc => 0,
             Service::Uc => 1,
@@ -82,7 +82,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    const fn bits(self) -> u8 {
+    pub(crate) const fn bits(self) -> u8 {
         match self {
             Operation::SendFirst => 0x00,
             Operation::SendMiddle => 0x01,
@@ -122,7 +122,7 @@ pub struct Opcode {
 }
 
 impl Opcode {
-    /// The congestion notification packet, the one opcode of its service (A17.9.3).
+    /// The congestion notification packet, the one opcode of its service (A17.9).
     pub const CNP: Opcode = Opcode::new(Service::Cnp, Operation::Unknown(0x01));
 
     /// The operation on the service.
@@ -183,10 +183,9 @@ impl Opcode {
     /// Whether it asks for something, so that it goes from requester to responder.
     pub const fn is_request(self) -> bool {
         match self.layout() {
-            Some(layout) => matches!(
-                layout.kind,
-                Kind::Send | Kind::Write | Kind::ReadRequest | Kind::AtomicRequest
-            ),
+            Some(layout) => {
+                matches!(layout.kind, Kind::Send | Kind::Write | Kind::ReadRequest | Kind::AtomicRequest)
+            }
             None => false,
         }
     }
@@ -194,10 +193,9 @@ impl Opcode {
     /// Whether it answers a request.
     pub const fn is_response(self) -> bool {
         match self.layout() {
-            Some(layout) => matches!(
-                layout.kind,
-                Kind::ReadResponse | Kind::Acknowledge | Kind::AtomicResponse
-            ),
+            Some(layout) => {
+                matches!(layout.kind, Kind::ReadResponse | Kind::Acknowledge | Kind::AtomicResponse)
+            }
             None => false,
         }
     }
@@ -298,223 +296,22 @@ impl From<Opcode> for u8 {
     }
 }
 
+impl fmt::Display for Opcode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if *self == Opcode::CNP {
+            return f.write_str("CNP");
+        }
+        match self.layout() {
+            Some(_) => write!(f, "{:?} {:?}", self.service, self.operation),
+            None => write!(f, "opcode {:#04x}", self.byte()),
+        }
+    }
+}
+
 impl Default for Opcode {
     /// A SEND ONLY on a reliable connection.
     fn default() -> Self {
         Opcode::new(Service::Rc, Operation::SendOnly)
-    }
-}
-
-/// Where in its message a packet stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "the names are the field's")]
-pub enum Position {
-    First,
-    Middle,
-    Last,
-    Only,
-}
-
-/// The kind of message a packet belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "the names are the field's")]
-pub enum Kind {
-    Send,
-    Write,
-    ReadRequest,
-    ReadResponse,
-    AtomicRequest,
-    AtomicResponse,
-    Acknowledge,
-    CongestionNotification,
-}
-
-/// Which extended header follows the BTH (and the XRCETH, if there is one).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "the names are the field's")]
-pub enum ExtendedKind {
-    None,
-    Reth,
-    Atomic,
-    Aeth,
-    AtomicAck,
-    Deth,
-    /// The sixteen reserved bytes of a congestion notification.
-    Notification,
-}
-
-impl ExtendedKind {
-    const fn len(self) -> u8 {
-        match self {
-            ExtendedKind::None => 0,
-            ExtendedKind::Reth => 16,
-            ExtendedKind::Atomic => 28,
-            ExtendedKind::Aeth => 4,
-            ExtendedKind::AtomicAck => 12,
-            ExtendedKind::Deth => 8,
-            ExtendedKind::Notification => 16,
-        }
-    }
-}
-
-/// Which four bytes, if any, follow the extended header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ImmediateKind {
-    /// None.
-    None,
-    /// Immediate data for the receiver's completion (ImmDt).
-    Data,
-    /// The rkey that the receiver shall invalidate (IETH).
-    Invalidate,
-}
-
-/// What a packet carries, by its opcode.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Layout {
-    /// The kind of message.
-    pub kind: Kind,
-    /// Where in its message the packet stands.
-    pub position: Position,
-    /// Whether an XRCETH directly follows the BTH.
-    pub xrceth: bool,
-    /// The extended header.
-    pub extended: ExtendedKind,
-    /// What follows the extended header.
-    pub immediate: ImmediateKind,
-    /// The length of all that, without the BTH.
-    pub extended_len: u8,
-}
-
-/// One operation of the table, on every service that has it.
-struct Row {
-    operation: Operation,
-    services: u8,
-    position: Position,
-    kind: Kind,
-    extended: ExtendedKind,
-    immediate: ImmediateKind,
-}
-
-const fn row(
-    operation: Operation,
-    services: u8,
-    position: Position,
-    kind: Kind,
-    extended: ExtendedKind,
-    immediate: ImmediateKind,
-) -> Row {
-    Row {
-        operation,
-        services,
-        position,
-        kind,
-        extended,
-        immediate,
-    }
-}
-
-/// Sets of services, one bit each.
-const RELIABLE: u8 = 1 << Service::Rc.bits() | 1 << Service::Xrc.bits();
-const CONNECTED: u8 = RELIABLE | 1 << Service::Uc.bits();
-const ALL: u8 = CONNECTED | DATAGRAM;
-const DATAGRAM: u8 = 1 << Service::Ud.bits();
-const NOTIFICATION: u8 = 1 << Service::Cnp.bits();
-
-/// The table. A DETH on the datagram service and an XRCETH before the requests
-/// of the XRC service come on top of the columns.
-#[rustfmt::skip]
-const ROWS: [Row; 24] = {
-    use ExtendedKind as E;
-    use ImmediateKind as I;
-    use Kind as K;
-    use Operation as O;
-    use Position::{First, Last, Middle, Only};
-    [
-        row(O::SendFirst,          CONNECTED,    First,  K::Send,           E::None,      I::None),
-        row(O::SendMiddle,         CONNECTED,    Middle, K::Send,           E::None,      I::None),
-        row(O::SendLast,           CONNECTED,    Last,   K::Send,           E::None,      I::None),
-        row(O::SendLastImm,        CONNECTED,    Last,   K::Send,           E::None,      I::Data),
-        row(O::SendOnly,           ALL,          Only,   K::Send,           E::None,      I::None),
-        row(O::SendOnlyImm,        ALL,          Only,   K::Send,           E::None,      I::Data),
-        row(O::WriteFirst,         CONNECTED,    First,  K::Write,          E::Reth,      I::None),
-        row(O::WriteMiddle,        CONNECTED,    Middle, K::Write,          E::None,      I::None),
-        row(O::WriteLast,          CONNECTED,    Last,   K::Write,          E::None,      I::None),
-        row(O::WriteLastImm,       CONNECTED,    Last,   K::Write,          E::None,      I::Data),
-        row(O::WriteOnly,          CONNECTED,    Only,   K::Write,          E::Reth,      I::None),
-        row(O::WriteOnlyImm,       CONNECTED,    Only,   K::Write,          E::Reth,      I::Data),
-        row(O::ReadRequest,        RELIABLE,     Only,   K::ReadRequest,    E::Reth,      I::None),
-        row(O::ReadResponseFirst,  RELIABLE,     First,  K::ReadResponse,   E::Aeth,      I::None),
-        row(O::ReadResponseMiddle, RELIABLE,     Middle, K::ReadResponse,   E::None,      I::None),
-        row(O::ReadResponseLast,   RELIABLE,     Last,   K::ReadResponse,   E::Aeth,      I::None),
-        row(O::ReadResponseOnly,   RELIABLE,     Only,   K::ReadResponse,   E::Aeth,      I::None),
-        row(O::Ack,                RELIABLE,     Only,   K::Acknowledge,    E::Aeth,      I::None),
-        row(O::AtomicAck,          RELIABLE,     Only,   K::AtomicResponse, E::AtomicAck, I::None),
-        row(O::CompareSwap,        RELIABLE,     Only,   K::AtomicRequest,  E::Atomic,    I::None),
-        row(O::FetchAdd,           RELIABLE,     Only,   K::AtomicRequest,  E::Atomic,    I::None),
-        row(O::SendLastInv,        RELIABLE,     Last,   K::Send,           E::None,      I::Invalidate),
-        row(O::SendOnlyInv,        RELIABLE,     Only,   K::Send,           E::None,      I::Invalidate),
-        row(Opcode::CNP.operation, NOTIFICATION, Only,   K::CongestionNotification, E::Notification, I::None),
-    ]
-};
-
-/// The named operations, by their five bits.
-static OPERATIONS: [Operation; 32] = {
-    let mut operations = [Operation::Unknown(0); 32];
-    let mut bits = 0;
-    while bits < operations.len() {
-        operations[bits] = Operation::Unknown(bits as u8);
-        bits += 1;
-    }
-    let mut index = 0;
-    while index < ROWS.len() {
-        if ROWS[index].services != NOTIFICATION {
-            operations[ROWS[index].operation.bits() as usize] = ROWS[index].operation;
-        }
-        index += 1;
-    }
-    operations
-};
-
-/// The table by opcode, for a lookup per packet.
-static LAYOUTS: [Option<Layout>; 256] = {
-    let mut layouts = [None; 256];
-    let mut index = 0;
-    while index < ROWS.len() {
-        let mut service = 0;
-        while service < 8 {
-            if ROWS[index].services & (1 << service) != 0 {
-                let opcode = service << 5 | ROWS[index].operation.bits();
-                layouts[opcode as usize] = Some(layout(&ROWS[index], Service::from_bits(service)));
-            }
-            service += 1;
-        }
-        index += 1;
-    }
-    layouts
-};
-
-/// What a row means on one of its services.
-const fn layout(row: &Row, service: Service) -> Layout {
-    let extended = match service {
-        Service::Ud => ExtendedKind::Deth,
-        _ => row.extended,
-    };
-    let request = matches!(
-        row.kind,
-        Kind::Send | Kind::Write | Kind::ReadRequest | Kind::AtomicRequest
-    );
-    let xrceth = matches!(service, Service::Xrc) && request;
-    let immediate_len = match row.immediate {
-        ImmediateKind::None => 0,
-        ImmediateKind::Data | ImmediateKind::Invalidate => 4,
-    };
-    Layout {
-        kind: row.kind,
-        position: row.position,
-        xrceth,
-        extended,
-        immediate: row.immediate,
-        extended_len: if xrceth { 4 } else { 0 } + extended.len() + immediate_len,
     }
 }
 
