@@ -21,6 +21,13 @@ impl<M: Memory> Nic<M> {
         todo!()
     }
 
+    /// What `modify_qp` does beside setting attributes: they are those asked for already, and its state
+    /// is the new one, which is not RESET.
+    pub(crate) fn on_modified(&mut self, now: Instant, qpn: Qpn, from: QpState, change: &QpChange) {
+        let _ = (now, qpn, from, change);
+        todo!()
+    }
+
     /// Takes one packet off the wire. `payload` is what follows the headers, pad included, ICRC not.
     pub fn handle_packet(
         &mut self,

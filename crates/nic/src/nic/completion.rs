@@ -15,9 +15,11 @@ impl<M: Memory> Nic<M> {
         self.cqs.resize(cq, capacity)
     }
 
-    /// Unmakes one that no queue pair completes to.
+    /// Unmakes one that no queue pair completes to. Its events are forgotten.
     pub fn destroy_cq(&mut self, cq: Cq) -> Result<(), DestroyError> {
-        self.cqs.destroy(cq)
+        self.cqs.destroy(cq)?;
+        self.events.retain(|event| event.completion_queue() != Some(cq));
+        Ok(())
     }
 
     /// Takes the oldest completion. After an overrun, what came before it can still be had.

@@ -29,9 +29,10 @@ impl<M: Memory> Nic<M> {
         self.srqs.query(srq)
     }
 
-    /// Unmakes one that no queue pair takes receives from.
+    /// Unmakes one that no queue pair takes receives from. Its events are forgotten.
     pub fn destroy_srq(&mut self, srq: Srq) -> Result<(), DestroyError> {
         let pd = self.srqs.destroy(srq)?;
+        self.events.retain(|event| event.shared_receive_queue() != Some(srq));
         self.pds.release(pd.0);
         Ok(())
     }

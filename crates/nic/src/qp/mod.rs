@@ -1,7 +1,10 @@
 //! One queue pair: its attributes, its queues and its protocol machines.
 
+mod modify;
+mod state;
 mod table;
 
+pub(crate) use modify::modified;
 pub(crate) use table::QpTable;
 
 use wire::Qpn;

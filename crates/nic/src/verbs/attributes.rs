@@ -244,6 +244,8 @@ pub struct QpAttributes {
     pub state: QpState,
     /// Whether the send queue is draining.
     pub sq_draining: bool,
+    /// Whether draining ends in an event.
+    pub sqd_notify: bool,
     /// The peer's rights.
     pub access: Access,
     /// Partition key index.
@@ -289,6 +291,7 @@ impl QpAttributes {
             init,
             state: QpState::Reset,
             sq_draining: false,
+            sqd_notify: false,
             access: Access::default(),
             pkey_index: 0,
             port: 0,

@@ -135,6 +135,8 @@ pub enum ModifyQpError {
         /// The state it is in.
         actual: QpState,
     },
+    /// The send queue drains: what is not a move to RESET or ERROR has to wait for the end of that.
+    StillDraining,
     /// The transition needs an attribute that was not given.
     MissingAttribute(&'static str),
     /// The transition does not take this attribute.
@@ -151,6 +153,7 @@ impl fmt::Display for ModifyQpError {
                 write!(f, "there is no transition from {from:?} to {to:?}")
             }
             Self::WrongCurrentState { actual } => write!(f, "the queue pair is in state {actual:?}"),
+            Self::StillDraining => write!(f, "the send queue is still draining"),
             Self::MissingAttribute(name) => write!(f, "this transition needs the attribute {name}"),
             Self::UnexpectedAttribute(name) => {
                 write!(f, "this transition does not take the attribute {name}")

@@ -12,6 +12,39 @@ pub enum Event {
     Async(AsyncEvent),
 }
 
+impl Event {
+    /// The queue pair it is about.
+    pub const fn queue_pair(&self) -> Option<Qpn> {
+        match *self {
+            Self::Async(
+                AsyncEvent::QpFatal(qpn)
+                | AsyncEvent::QpRequestError(qpn)
+                | AsyncEvent::QpAccessError(qpn)
+                | AsyncEvent::CommunicationEstablished(qpn)
+                | AsyncEvent::SqDrained(qpn)
+                | AsyncEvent::LastWqeReached(qpn),
+            ) => Some(qpn),
+            _ => None,
+        }
+    }
+
+    /// The completion queue it is about.
+    pub const fn completion_queue(&self) -> Option<Cq> {
+        match *self {
+            Self::Completion(cq) | Self::Async(AsyncEvent::CqError(cq)) => Some(cq),
+            _ => None,
+        }
+    }
+
+    /// The shared receive queue it is about.
+    pub const fn shared_receive_queue(&self) -> Option<Srq> {
+        match *self {
+            Self::Async(AsyncEvent::SrqError(srq) | AsyncEvent::SrqLimitReached(srq)) => Some(srq),
+            _ => None,
+        }
+    }
+}
+
 /// Asynchronous events, affiliated and not (IBTA 11.6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AsyncEvent {
