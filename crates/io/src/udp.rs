@@ -41,6 +41,8 @@ pub use bind::{BindError, UdpOptions};
 pub use receive::{Datagram, ReceiveBatch, Segments};
 pub use transmit::{MAX_SEGMENTS, MAX_TRANSMIT_BYTES, Piece, SendError, Source, Transmit};
 
+pub(crate) use bind::failed;
+pub(crate) use options::set_value;
 use transmit::WithoutOffload;
 
 /// Which address families a socket carries.

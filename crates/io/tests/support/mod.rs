@@ -44,6 +44,20 @@ pub fn is_root() -> bool {
     unsafe { libc::geteuid() == 0 }
 }
 
+/// Gives up all privileges in this thread, for good.
+pub fn become_nobody() {
+    if !is_root() {
+        return;
+    }
+    const NOBODY: libc::uid_t = 65_534;
+    // SAFETY: plain system calls, which (other than the functions of the C library) change this thread alone.
+    unsafe {
+        assert_eq!(libc::syscall(libc::SYS_setresgid, NOBODY, NOBODY, NOBODY), 0);
+        assert_eq!(libc::syscall(libc::SYS_setresuid, NOBODY, NOBODY, NOBODY), 0);
+    }
+    assert!(!is_root());
+}
+
 /// Runs `ip` with the words of `arguments`.
 pub fn ip(arguments: &str) {
     run("ip", arguments);
