@@ -3,8 +3,14 @@
 //! Linux only. Every file descriptor made here is close-on-exec and non-blocking unless its constructor says otherwise,
 //! because the crate runs inside other people's programs, which fork, exec and signal as they like.
 //!
+//! - [`channel`]: messages with file descriptors between processes
+//! - [`clock`], [`event`], [`poll`]: time, waking, sleeping
 //! - [`reuseport`]: one UDP port for many sockets, steered by a field of the payload
 //! - [`udp`]: datagrams with segmentation offload, gathered from registered memory without a copy
 
+pub mod channel;
+pub mod clock;
+pub mod event;
+pub mod poll;
 pub mod reuseport;
 pub mod udp;
