@@ -138,3 +138,145 @@ impl CqTable {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use wire::Immediate;
+
+    use super::*;
+    use crate::verbs::CompletionOpcode;
+
+    const QPN: Qpn = Qpn::new(8);
+
+    const RECEIVED: Completion = Completion {
+        wr_id: 0,
+        status: Status::Success,
+        vendor_error: 0,
+        opcode: CompletionOpcode::Recv,
+        byte_length: 0,
+        immediate: Immediate::None,
+        qpn: QPN,
+        source_qp: Qpn::new(0),
+        has_grh: false,
+        service_level: 0,
+        timestamp: 0,
+    };
+
+    struct Fixture {
+        cqs: CqTable,
+        cq: Cq,
+        events: VecDeque<Event>,
+    }
+
+    impl Fixture {
+        fn new(capacity: u32) -> Self {
+            let mut cqs = CqTable::new(4, 16);
+            let (cq, _) = cqs.create(capacity).unwrap();
+            Self { cqs, cq, events: VecDeque::new() }
+        }
+
+        fn push(&mut self, completion: Completion, solicited: bool) -> bool {
+            self.cqs.push(self.cq, completion, solicited, &mut self.events)
+        }
+
+        fn poll(&mut self) -> Result<Option<u64>, CqError> {
+            self.cqs.poll(self.cq).map(|polled| polled.map(|completion| completion.wr_id))
+        }
+    }
+
+    #[test]
+    fn completions_come_in_order() {
+        let mut f = Fixture::new(2);
+        assert!(f.push(Completion { wr_id: 1, ..RECEIVED }, false));
+        assert!(f.push(Completion { wr_id: 2, ..RECEIVED }, false));
+        assert_eq!((f.poll(), f.poll(), f.poll()), (Ok(Some(1)), Ok(Some(2)), Ok(None)));
+    }
+
+    #[test]
+    fn an_overrun_is_told_once_and_kills_the_queue() {
+        let mut f = Fixture::new(1);
+        f.cqs.arm(f.cq, false).unwrap();
+        assert!(f.push(Completion { wr_id: 1, ..RECEIVED }, false));
+        f.events.clear();
+        assert!(!f.push(Completion { wr_id: 2, ..RECEIVED }, false));
+        assert!(!f.push(Completion { wr_id: 3, ..RECEIVED }, false));
+        assert_eq!(f.events, [Event::Async(AsyncEvent::CqError(f.cq))]);
+        assert_eq!(f.poll(), Ok(Some(1)));
+        assert_eq!(f.poll(), Err(CqError::Overrun));
+        assert!(!f.push(Completion { wr_id: 4, ..RECEIVED }, false));
+        assert_eq!(f.poll(), Err(CqError::Overrun));
+        assert_eq!(f.cqs.arm(f.cq, false), Err(CqError::Overrun));
+        assert_eq!(f.cqs.destroy(f.cq), Ok(()));
+    }
+
+    /// Which completions raise an event when a queue is armed so.
+    fn events_of(arm: &[bool], completion: Completion, solicited: bool) -> usize {
+        let mut f = Fixture::new(4);
+        for &solicited_only in arm {
+            f.cqs.arm(f.cq, solicited_only).unwrap();
+        }
+        f.push(completion, solicited);
+        f.push(completion, solicited);
+        f.events.len()
+    }
+
+    #[test]
+    fn an_armed_queue_raises_one_event() {
+        let failed = Completion { status: Status::WorkRequestFlushed, ..RECEIVED };
+        let (next, solicited) = (false, true);
+        assert_eq!(events_of(&[], RECEIVED, true), 0);
+        assert_eq!(events_of(&[next], RECEIVED, false), 1);
+        assert_eq!(events_of(&[solicited], RECEIVED, false), 0);
+        assert_eq!(events_of(&[solicited], RECEIVED, true), 1);
+        assert_eq!(events_of(&[solicited], failed, false), 1);
+        assert_eq!(events_of(&[next, solicited], RECEIVED, false), 1);
+        assert_eq!(events_of(&[solicited, next], RECEIVED, false), 1);
+    }
+
+    #[test]
+    fn what_was_there_before_arming_raises_no_event() {
+        let mut f = Fixture::new(4);
+        f.push(RECEIVED, true);
+        f.cqs.arm(f.cq, false).unwrap();
+        assert!(f.events.is_empty());
+        f.push(RECEIVED, false);
+        assert_eq!(f.events, [Event::Completion(f.cq)]);
+    }
+
+    #[test]
+    fn a_refused_resize_keeps_the_queue() {
+        let mut f = Fixture::new(2);
+        f.push(Completion { wr_id: 1, ..RECEIVED }, false);
+        f.push(Completion { wr_id: 2, ..RECEIVED }, false);
+        for refused in [0, 1, 17] {
+            assert_eq!(f.cqs.resize(f.cq, refused), Err(CqError::InvalidSize));
+        }
+        assert_eq!(f.cqs.resize(f.cq, 3), Ok(3));
+        assert!(f.push(Completion { wr_id: 3, ..RECEIVED }, false));
+        assert!(!f.push(Completion { wr_id: 4, ..RECEIVED }, false));
+        assert_eq!((f.poll(), f.poll(), f.poll()), (Ok(Some(1)), Ok(Some(2)), Ok(Some(3))));
+    }
+
+    #[test]
+    fn sizes_and_uses_are_checked() {
+        let mut f = Fixture::new(2);
+        assert_eq!(f.cqs.create(0), Err(CreateError::InvalidSize));
+        assert_eq!(f.cqs.create(17), Err(CreateError::InvalidSize));
+        f.cqs.retain(f.cq);
+        assert_eq!(f.cqs.destroy(f.cq), Err(DestroyError::Busy));
+        f.cqs.release(f.cq);
+        assert_eq!(f.cqs.destroy(f.cq), Ok(()));
+        assert_eq!(f.cqs.destroy(f.cq), Err(DestroyError::UnknownHandle));
+        assert_eq!(f.poll(), Err(CqError::UnknownHandle));
+    }
+
+    #[test]
+    fn a_queue_pair_s_completions_can_be_removed() {
+        let mut f = Fixture::new(4);
+        f.push(Completion { wr_id: 1, ..RECEIVED }, false);
+        f.push(Completion { wr_id: 2, qpn: Qpn::new(9), ..RECEIVED }, false);
+        f.push(Completion { wr_id: 3, ..RECEIVED }, false);
+        f.cqs.purge(f.cq, QPN);
+        assert_eq!((f.poll(), f.poll()), (Ok(Some(2)), Ok(None)));
+    }
+}

@@ -177,3 +177,6 @@ impl<M: Memory> Nic<M> {
         self.pds.remove(pd.0)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -113,3 +113,94 @@ impl SharedReceiveQueue {
         SrqAttributes { max_wr: self.queue.max_wr(), max_sge: self.queue.max_sge(), limit: self.limit }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verbs::Sge;
+
+    const PD: Pd = Pd(1);
+
+    fn table() -> SrqTable {
+        SrqTable::new(&Limits { max_srq: 2, max_srq_wr: 8, max_srq_sge: 2, ..Limits::default() })
+    }
+
+    fn with(max_wr: u32, posted: u64) -> (SrqTable, Srq) {
+        let mut srqs = table();
+        let (srq, _) = srqs.create(PD, SrqAttributes { max_wr, max_sge: 1, limit: 0 }).unwrap();
+        for wr_id in 0..posted {
+            srqs.post(srq, &RecvRequest { wr_id, scatter: &[] }).unwrap();
+        }
+        (srqs, srq)
+    }
+
+    #[test]
+    fn what_is_granted_is_told() {
+        let mut srqs = table();
+        let asked = SrqAttributes { max_wr: 8, max_sge: 2, limit: 5 };
+        let granted = SrqAttributes { limit: 0, ..asked };
+        let (srq, got) = srqs.create(PD, asked).unwrap();
+        assert_eq!((got, srqs.query(srq)), (granted, Some(granted)));
+        for refused in [
+            SrqAttributes { max_wr: 0, ..asked },
+            SrqAttributes { max_wr: 9, ..asked },
+            SrqAttributes { max_sge: 3, ..asked },
+        ] {
+            assert_eq!(srqs.create(PD, refused), Err(CreateError::InvalidSize));
+        }
+    }
+
+    #[test]
+    fn the_limit_event_comes_once() {
+        let (mut srqs, srq) = with(4, 4);
+        let mut events = VecDeque::new();
+        srqs.modify(srq, SrqChange { limit: Some(3), ..SrqChange::default() }).unwrap();
+        assert_eq!(srqs.take(srq, &mut events).map(|receive| receive.wr_id), Some(0));
+        assert!(events.is_empty(), "three are left, which is not below three");
+        srqs.take(srq, &mut events);
+        assert_eq!(events, [Event::Async(AsyncEvent::SrqLimitReached(srq))]);
+        assert_eq!(srqs.query(srq).map(|attributes| attributes.limit), Some(0));
+        srqs.take(srq, &mut events);
+        srqs.take(srq, &mut events);
+        assert_eq!((srqs.take(srq, &mut events), events.len()), (None, 1));
+    }
+
+    #[test]
+    fn a_refused_change_keeps_the_queue() {
+        let (mut srqs, srq) = with(4, 3);
+        let before = srqs.query(srq);
+        let mut refuse = |max_wr, limit, error| {
+            assert_eq!(srqs.modify(srq, SrqChange { max_wr, limit }), Err(error));
+        };
+        refuse(Some(2), None, ModifySrqError::InvalidSize);
+        refuse(Some(0), None, ModifySrqError::InvalidSize);
+        refuse(Some(9), Some(1), ModifySrqError::InvalidSize);
+        refuse(None, Some(5), ModifySrqError::InvalidLimit);
+        refuse(Some(3), Some(4), ModifySrqError::InvalidLimit);
+        assert_eq!(srqs.query(srq), before);
+
+        let changed = srqs.modify(srq, SrqChange { max_wr: Some(3), limit: Some(2) });
+        assert_eq!(changed, Ok(SrqAttributes { max_wr: 3, max_sge: 1, limit: 2 }));
+        let request = RecvRequest { wr_id: 3, scatter: &[] };
+        assert_eq!(srqs.post(srq, &request), Err(PostError::QueueFull));
+        assert_eq!(srqs.take(srq, &mut VecDeque::new()).map(|receive| receive.wr_id), Some(0));
+    }
+
+    #[test]
+    fn posts_are_checked() {
+        let (mut srqs, srq) = with(1, 0);
+        let two = RecvRequest { wr_id: 0, scatter: &[Sge::default(); 2] };
+        assert_eq!(srqs.post(srq, &two), Err(PostError::TooManySges));
+        assert_eq!(srqs.post(Srq(u32::MAX), &two), Err(PostError::UnknownHandle));
+    }
+
+    #[test]
+    fn a_used_queue_stays() {
+        let (mut srqs, srq) = with(1, 0);
+        srqs.retain(srq);
+        assert_eq!(srqs.destroy(srq), Err(DestroyError::Busy));
+        srqs.release(srq);
+        assert_eq!(srqs.destroy(srq), Ok(PD));
+        assert_eq!(srqs.query(srq), None);
+    }
+}

@@ -77,3 +77,74 @@ impl QpTable {
         (qpn.value() == number << self.suffix_bits | self.suffix).then_some(number)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verbs::{Cq, Limits, Pd, QpCapabilities, QpInit, QpType};
+
+    const INIT: QpInit = QpInit {
+        pd: Pd(1),
+        qp_type: QpType::Rc,
+        send_cq: Cq(1),
+        recv_cq: Cq(1),
+        srq: None,
+        capabilities: QpCapabilities {
+            max_send_wr: 1,
+            max_recv_wr: 1,
+            max_send_sge: 1,
+            max_recv_sge: 1,
+            max_inline_data: 0,
+        },
+        signal_all: false,
+    };
+
+    fn table(qpn_suffix: u32, qpn_suffix_bits: u8, start: u32) -> QpTable {
+        let config =
+            Config { qpn_suffix, qpn_suffix_bits, limits: Limits::default(), seed: 0, window: 0, ecn: false };
+        QpTable::new(&config, start)
+    }
+
+    #[test]
+    fn numbers_end_in_the_suffix_and_start_where_told() {
+        let mut qps = table(0b101, 6, 1000);
+        let first = qps.insert_with(|qpn| QueuePair::new(qpn, INIT)).unwrap();
+        let second = qps.insert_with(|qpn| QueuePair::new(qpn, INIT)).unwrap();
+        assert_eq!((first.value() & 0x3F, second.value() & 0x3F), (5, 5));
+        assert_eq!((first.value() >> 6, second.value() >> 6), (1002, 1003));
+        assert_eq!(qps.get(first).map(|qp| qp.qpn), Some(first));
+        assert!(qps.get(Qpn::new(first.value() ^ 1)).is_none());
+    }
+
+    #[test]
+    fn special_numbers_are_never_given() {
+        let mut qps = table(0, 0, 0xFF_FFFE - 2);
+        let mut next = || qps.insert_with(|qpn| QueuePair::new(qpn, INIT)).unwrap();
+        assert_eq!(next(), Qpn::new(0xFF_FFFE));
+        // After the wrap 2 would be next, but its slot is taken by the one above.
+        assert_eq!(next(), Qpn::new(3));
+    }
+
+    #[test]
+    fn a_number_is_not_used_again_soon() {
+        let mut qps = table(3, 6, 0);
+        let first = qps.insert_with(|qpn| QueuePair::new(qpn, INIT)).unwrap();
+        for _ in 0..100_000 {
+            let qpn = qps.insert_with(|qpn| QueuePair::new(qpn, INIT)).unwrap();
+            assert_ne!(qpn, first);
+            qps.remove(qpn).unwrap();
+        }
+        assert!(qps.get(first).is_some());
+    }
+
+    #[test]
+    fn a_member_of_a_group_stays() {
+        let mut qps = table(0, 0, 0);
+        let qpn = qps.insert_with(|qpn| QueuePair::new(qpn, INIT)).unwrap();
+        qps.retain(qpn);
+        assert_eq!(qps.remove(qpn).err(), Some(DestroyError::Busy));
+        qps.release(qpn);
+        assert!(qps.remove(qpn).is_ok());
+        assert_eq!(qps.remove(qpn).err(), Some(DestroyError::UnknownHandle));
+    }
+}
