@@ -134,6 +134,18 @@ mod tests {
         1, 2, 3, 4, 5, 0, 0, 0, // five bytes and their padding
     ];
 
+    /// The CRC as it is defined.
+    fn bit_by_bit(bytes: &[u8]) -> u32 {
+        let mut crc = u32::MAX;
+        for byte in bytes {
+            crc ^= u32::from(*byte);
+            for _ in 0..8 {
+                crc = crc >> 1 ^ if crc & 1 == 1 { 0xEDB8_8320 } else { 0 };
+            }
+        }
+        !crc
+    }
+
     fn udp() -> Udp {
         Udp::default().sealed(PACKET.len() + Icrc::LEN)
     }
@@ -205,18 +217,12 @@ mod tests {
         covered.extend((0..32).collect::<std::vec::Vec<u8>>());
         covered.extend(PACKET);
         covered[8 + Grh::LEN + CONGESTION] = 0xFF;
-        let mut crc = u32::MAX;
-        for byte in covered {
-            crc ^= u32::from(byte);
-            for _ in 0..8 {
-                crc = crc >> 1 ^ if crc & 1 == 1 { 0xEDB8_8320 } else { 0 };
-            }
-        }
+        let crc = bit_by_bit(&covered);
 
         let address = |first: u8| Gid(core::array::from_fn(|at| first + at as u8));
         let grh = Grh { source: address(0), destination: address(16), ..Grh::default() };
         let path = Icrc::for_grh(&grh.sealed(PACKET.len() + Icrc::LEN));
-        assert_eq!(path.transport(&PACKET).finish(), (!crc).to_le_bytes());
+        assert_eq!(path.transport(&PACKET).finish(), crc.to_le_bytes());
     }
 
     #[test]
@@ -238,6 +244,14 @@ mod tests {
         for cut in Bth::LEN..PACKET.len() {
             let (first, second) = PACKET.split_at(cut);
             assert_eq!(path.transport(first).update(second), path.transport(&PACKET));
+        }
+    }
+
+    #[test]
+    fn every_length_agrees_with_the_definition() {
+        let bytes: std::vec::Vec<u8> = (0..8192_u32).map(|at| (at * at >> 3) as u8).collect();
+        for len in (0..600).chain([1023, 1024, 1025, 2048, 4095, 4096, 4097, 8191, 8192]) {
+            assert_eq!(Icrc(0).update(&bytes[..len]).0, bit_by_bit(&bytes[..len]), "{len} bytes");
         }
     }
 

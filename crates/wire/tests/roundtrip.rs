@@ -146,3 +146,10 @@ fn padding_longer_than_the_payload_is_told() {
     assert_eq!(Packet::parse(&bytes), Err(error));
     assert_eq!(error.to_string(), "BTH carries an impossible length of 3");
 }
+
+/// Headers are copied for every simulated packet: growing them should be a decision.
+#[test]
+fn headers_stay_small() {
+    assert!(size_of::<Headers>() <= 80, "{} bytes", size_of::<Headers>());
+    assert_eq!(size_of::<wire::Icrc>(), 4);
+}
