@@ -5,11 +5,13 @@
 //!
 //! - [`channel`]: messages with file descriptors between processes
 //! - [`clock`], [`event`], [`poll`]: time, waking, sleeping
+//! - [`detached`]: starting a service unnoticed by the program around us
 //! - [`reuseport`]: one UDP port for many sockets, steered by a field of the payload
 //! - [`udp`]: datagrams with segmentation offload, gathered from registered memory without a copy
 
 pub mod channel;
 pub mod clock;
+pub mod detached;
 pub mod event;
 pub mod poll;
 pub mod reuseport;
