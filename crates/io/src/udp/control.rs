@@ -3,6 +3,8 @@
 //! A message is a header of a length (as wide as a pointer), a level and a type (32 bits each), then its data; each
 //! starts at a multiple of the pointer width.
 
+use crate::bytes::read;
+
 /// Room for all that a send attaches: packet information (40), traffic class, hop limit and segment size (24 each).
 const SEND_CAPACITY: usize = 128;
 /// Room for all that a receive may bring: IPv6 (40) and IPv4 (32) packet information of one IPv4 datagram, and up to six
@@ -89,11 +91,6 @@ impl<'a> Iterator for Messages<'a> {
         self.rest = &self.rest[consumed..];
         Some((level, kind, data))
     }
-}
-
-/// The `N` bytes at `offset`, if there are as many.
-pub(super) fn read<const N: usize>(bytes: &[u8], offset: usize) -> Option<[u8; N]> {
-    bytes.get(offset..)?.first_chunk().copied()
 }
 
 #[cfg(test)]

@@ -7,7 +7,8 @@ use std::sync::atomic::Ordering;
 
 use super::UdpSocket;
 use super::address::RawAddress;
-use super::control::{ReceiveControl, read};
+use super::control::ReceiveControl;
+use crate::bytes::read;
 
 /// Largest datagram, also when put together by the kernel.
 const BUFFER: usize = 65_536;

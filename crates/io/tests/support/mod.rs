@@ -63,6 +63,19 @@ pub fn ip(arguments: &str) {
     run("ip", arguments);
 }
 
+/// Runs many `ip` commands in one go.
+pub fn ip_batch(commands: &[String]) {
+    let mut process = Command::new("ip")
+        .args(["-batch", "-"])
+        .stdin(std::process::Stdio::piped())
+        .spawn()
+        .expect("this test needs ip(8)");
+    let mut input = process.stdin.take().unwrap();
+    std::io::Write::write_all(&mut input, commands.join("\n").as_bytes()).unwrap();
+    drop(input);
+    assert!(process.wait().unwrap().success());
+}
+
 /// Runs `tc` with the words of `arguments`.
 pub fn tc(arguments: &str) {
     run("tc", arguments);
