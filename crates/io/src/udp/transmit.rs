@@ -58,6 +58,11 @@ impl<'a> Piece<'a> {
         Self::raw(start, length)
     }
 
+    /// Where it starts.
+    pub fn as_ptr(&self) -> *const u8 {
+        self.raw.iov_base.cast()
+    }
+
     /// How many bytes.
     pub fn len(&self) -> usize {
         self.raw.iov_len

@@ -1,0 +1,182 @@
+//! A `nic` with a link: what the lock protects.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use nic::verbs::*;
+use nic::{Duration, Instant, Nic};
+use wire::{Gid, Qpn};
+
+use crate::adapter::{CompletionChannel, CqNotification};
+use crate::channel::Channel;
+use crate::link::{Link, Sent};
+use crate::memory::HostMemory;
+
+/// Most packets of one run: what one segmented datagram holds.
+const MAX_RUN: usize = io::udp::MAX_SEGMENTS;
+
+/// How often receiving is repeated before what was received is answered: bounds the delay of answers
+/// under a flood.
+const RECEIVE_ROUNDS: usize = 8;
+
+/// When to try again if the kernel had no buffers, of which it gives no notice.
+const NO_BUFFERS_PAUSE: Duration = Duration::from_micros(50);
+
+/// One adapter on one link.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    pub(crate) nic: Nic<HostMemory>,
+    link: Link,
+    /// When to offer the link again what it did not take.
+    retry_at: Option<Instant>,
+    channels: BTreeMap<Cq, (Arc<CompletionChannel>, u64)>,
+    async_events: Arc<Channel<AsyncEvent>>,
+}
+
+impl Engine {
+    pub(crate) fn new(nic: Nic<HostMemory>, link: Link, async_events: Arc<Channel<AsyncEvent>>) -> Self {
+        Self { nic, link, retry_at: None, channels: BTreeMap::new(), async_events }
+    }
+
+    pub(crate) fn link(&mut self) -> &mut Link {
+        &mut self.link
+    }
+
+    // ---- serving the wire
+
+    /// Receives what is there, does what is due, sends what comes of it. True if anything was received.
+    pub(crate) fn progress(&mut self, now: Instant) -> bool {
+        let mut received = 0;
+        for _ in 0..RECEIVE_ROUNDS {
+            let nic = &mut self.nic;
+            let packets = self
+                .link
+                .receive(now, |arrival, headers, payload| nic.handle_packet(now, arrival, headers, payload));
+            received += packets;
+            if packets == 0 {
+                break;
+            }
+            self.transmit(now);
+        }
+        if self.nic.poll_timeout().is_some_and(|due| due <= now) {
+            self.nic.handle_timeout(now);
+        }
+        self.transmit(now);
+        self.dispatch_events();
+        received > 0
+    }
+
+    /// Sends all that is ready, or as much as the link takes.
+    pub(crate) fn transmit(&mut self, now: Instant) {
+        if self.retry_at.is_some_and(|at| now < at) {
+            return;
+        }
+        self.retry_at = None;
+        let mut sent = self.link.flush();
+        while sent == Sent::Done
+            && let Some(run) = self.nic.poll_transmit(now, MAX_RUN)
+        {
+            sent = self.link.send(run);
+        }
+        if sent == Sent::Later || self.link.flush() == Sent::Later {
+            self.retry_at = Some(now + NO_BUFFERS_PAUSE);
+        }
+    }
+
+    /// Forgets what waits for the link, because memory it lies in may go away. The protocol sends it
+    /// again if it is still wanted.
+    pub(crate) fn forget_unsent(&mut self) {
+        self.link.forget();
+    }
+
+    /// When [`Engine::progress`] wants to be called, if nothing arrives.
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        [self.nic.poll_timeout(), self.retry_at, self.link.deadline()].into_iter().flatten().min()
+    }
+
+    /// Hands events to the channels they belong to.
+    pub(crate) fn dispatch_events(&mut self) {
+        while let Some(event) = self.nic.poll_event() {
+            match event {
+                Event::Completion(cq) => {
+                    if let Some((channel, cookie)) = self.channels.get(&cq) {
+                        channel.push(CqNotification { cq, cookie: *cookie });
+                    }
+                }
+                Event::Async(event) => self.async_events.push(event),
+            }
+        }
+    }
+
+    // ---- verbs that need more than the nic
+
+    /// Makes the GID table that of the machine's addresses as they are now.
+    pub(crate) fn refresh_gids(&mut self) {
+        // If they cannot be read now, the next change will be noticed too.
+        for (index, entry) in self.link.refresh_gids().unwrap_or_default() {
+            self.nic.set_gid(index, entry);
+        }
+    }
+
+    pub(crate) fn create_cq(
+        &mut self,
+        capacity: u32,
+        channel: Option<(Arc<CompletionChannel>, u64)>,
+    ) -> Result<(Cq, u32), CreateError> {
+        let (cq, real) = self.nic.create_cq(capacity)?;
+        if let Some(channel) = channel {
+            self.channels.insert(cq, channel);
+        }
+        Ok((cq, real))
+    }
+
+    pub(crate) fn destroy_cq(&mut self, cq: Cq) -> Result<(), DestroyError> {
+        self.nic.destroy_cq(cq)?;
+        if let Some((channel, _)) = self.channels.remove(&cq) {
+            channel.withdraw(|notification| notification.cq == cq);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn take_completions(
+        &mut self,
+        cq: Cq,
+        max: usize,
+        take: &mut impl FnMut(&Completion),
+    ) -> Result<usize, CqError> {
+        for taken in 0..max {
+            match self.nic.poll_cq(cq)? {
+                Some(completion) => take(&completion),
+                None => return Ok(taken),
+            }
+        }
+        Ok(max)
+    }
+
+    pub(crate) fn modify_qp(
+        &mut self,
+        now: Instant,
+        qpn: Qpn,
+        change: &QpChange,
+    ) -> Result<(), ModifyQpError> {
+        let mut change = *change;
+        if let (Some(mtu), Some(path)) = (change.path_mtu, change.path) {
+            change.path_mtu = Some(mtu.min(self.link.path_mtu(&path)));
+        }
+        self.nic.modify_qp(now, qpn, &change)
+    }
+
+    pub(crate) fn attach_mcast(&mut self, qpn: Qpn, group: Gid) -> Result<(), MulticastError> {
+        if self.nic.attach_mcast(qpn, group)? {
+            self.link.join(group);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn detach_mcast(&mut self, qpn: Qpn, group: Gid) -> Result<(), MulticastError> {
+        if self.nic.detach_mcast(qpn, group)? {
+            self.link.leave(group);
+        }
+        Ok(())
+    }
+}
