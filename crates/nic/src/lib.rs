@@ -36,6 +36,7 @@ mod port;
 mod qp;
 mod random;
 mod receive;
+mod schedule;
 mod srq;
 mod table;
 pub mod time;

@@ -16,8 +16,10 @@ use crate::multicast::MulticastTable;
 use crate::port::Port;
 use crate::qp::QpTable;
 use crate::random::Random;
+use crate::schedule::Schedule;
 use crate::srq::SrqTable;
 use crate::table::Table;
+use crate::time::Duration;
 use crate::verbs::*;
 
 /// What an adapter is made with.
@@ -35,6 +37,24 @@ pub struct Config {
     pub window: u32,
     /// Whether packets are sent ECN-capable and marked ones answered with CNPs.
     pub ecn: bool,
+    /// The least time between two CNPs of a queue pair.
+    pub cnp_interval: Duration,
+}
+
+impl Default for Config {
+    /// An adapter with the whole QPN space, 256 KiB in flight per connection, without ECN, and CNPs at
+    /// the interval of the DCQCN paper (SIGCOMM 2015).
+    fn default() -> Self {
+        Self {
+            qpn_suffix: 0,
+            qpn_suffix_bits: 0,
+            limits: Limits::default(),
+            seed: 0,
+            window: 256 * 1024,
+            ecn: false,
+            cnp_interval: Duration::from_micros(50),
+        }
+    }
 }
 
 /// Counters since the adapter was made, named after the kernel's hardware counters where it has them.
@@ -102,6 +122,7 @@ pub struct Nic<M> {
     pub(crate) ahs: AhTable,
     pub(crate) groups: MulticastTable,
     pub(crate) qps: QpTable,
+    pub(crate) schedule: Schedule,
 }
 
 impl<M: Memory> Nic<M> {
@@ -125,6 +146,7 @@ impl<M: Memory> Nic<M> {
             ahs: AhTable::new(limits.max_ah),
             groups: MulticastTable::new(limits.max_mcast_grp, limits.max_mcast_qp_attach),
             qps: QpTable::new(&config, random.next() as u32),
+            schedule: Schedule::default(),
         }
     }
 

@@ -46,6 +46,11 @@ impl ReceiveQueue {
         self.entries.pop_front()
     }
 
+    /// The oldest receive.
+    pub fn front(&self) -> Option<&Receive> {
+        self.entries.front()
+    }
+
     /// How many receives are posted.
     pub fn len(&self) -> usize {
         self.entries.len()

@@ -95,6 +95,11 @@ impl SrqTable {
         self.table.get_mut(srq.0).ok_or(PostError::UnknownHandle)?.queue.post(request)
     }
 
+    /// The oldest receive.
+    pub fn front(&self, srq: Srq) -> Option<&Receive> {
+        self.table.get(srq.0)?.queue.front()
+    }
+
     /// Takes the oldest receive. If fewer than the limit are left then, raises the limit event and
     /// disarms it (IBTA 10.2.9.3).
     pub fn take(&mut self, srq: Srq, events: &mut VecDeque<Event>) -> Option<Receive> {

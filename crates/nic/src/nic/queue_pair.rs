@@ -21,7 +21,7 @@ impl<M: Memory> Nic<M> {
         }
         let capabilities = granted(init, &self.config.limits).ok_or(CreateError::InvalidSize)?;
         let init = QpInit { capabilities, ..*init };
-        let made = self.qps.insert_with(|qpn| QueuePair::new(qpn, init));
+        let made = self.qps.insert_with(|qpn| QueuePair::new(qpn, init, &self.config));
         let qpn = made.map_err(|_| CreateError::TooMany)?;
         self.retain_parts(&init);
         Ok((qpn, capabilities))
@@ -36,18 +36,18 @@ impl<M: Memory> Nic<M> {
         let attributes = modified(&qp.attributes, change, &self.config.limits, &self.port)?;
         let from = qp.state();
         if attributes.state == QpState::Reset {
-            *qp = QueuePair::new(qpn, attributes.init);
+            *qp = QueuePair::new(qpn, attributes.init, &self.config);
             self.purge_completions(qpn, &attributes.init);
         } else {
             qp.attributes = attributes;
-            self.on_modified(now, qpn, from, change);
+            self.on_modified(now, qpn, from);
         }
         Ok(())
     }
 
     /// All its attributes.
     pub fn query_qp(&self, qpn: Qpn) -> Option<QpAttributes> {
-        self.qps.get(qpn).map(|qp| qp.attributes)
+        self.qps.get(qpn).map(QueuePair::query)
     }
 
     /// Unmakes one that is in no multicast group. Its completions leave the completion queues, its

@@ -10,7 +10,7 @@ const UNKNOWN: u32 = u32::MAX;
 
 fn config() -> Config {
     let limits = Limits { max_qp: 4, max_pd: 4, max_mcast_qp_attach: 2, ..Limits::default() };
-    Config { qpn_suffix: 0, qpn_suffix_bits: 0, limits, seed: 1, window: 1 << 20, ecn: false }
+    Config { limits, seed: 1, ..Config::default() }
 }
 
 /// An adapter with what a queue pair is made of.

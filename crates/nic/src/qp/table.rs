@@ -100,16 +100,15 @@ mod tests {
     };
 
     fn table(qpn_suffix: u32, qpn_suffix_bits: u8, start: u32) -> QpTable {
-        let config =
-            Config { qpn_suffix, qpn_suffix_bits, limits: Limits::default(), seed: 0, window: 0, ecn: false };
+        let config = Config { qpn_suffix, qpn_suffix_bits, ..Config::default() };
         QpTable::new(&config, start)
     }
 
     #[test]
     fn numbers_end_in_the_suffix_and_start_where_told() {
         let mut qps = table(0b101, 6, 1000);
-        let first = qps.insert_with(|qpn| QueuePair::new(qpn, INIT)).unwrap();
-        let second = qps.insert_with(|qpn| QueuePair::new(qpn, INIT)).unwrap();
+        let first = qps.insert_with(|qpn| QueuePair::new(qpn, INIT, &Config::default())).unwrap();
+        let second = qps.insert_with(|qpn| QueuePair::new(qpn, INIT, &Config::default())).unwrap();
         assert_eq!((first.value() & 0x3F, second.value() & 0x3F), (5, 5));
         assert_eq!((first.value() >> 6, second.value() >> 6), (1002, 1003));
         assert_eq!(qps.get(first).map(|qp| qp.qpn), Some(first));
@@ -119,7 +118,7 @@ mod tests {
     #[test]
     fn special_numbers_are_never_given() {
         let mut qps = table(0, 0, 0xFF_FFFE - 2);
-        let mut next = || qps.insert_with(|qpn| QueuePair::new(qpn, INIT)).unwrap();
+        let mut next = || qps.insert_with(|qpn| QueuePair::new(qpn, INIT, &Config::default())).unwrap();
         assert_eq!(next(), Qpn::new(0xFF_FFFE));
         // After the wrap 2 would be next, but its slot is taken by the one above.
         assert_eq!(next(), Qpn::new(3));
@@ -128,9 +127,9 @@ mod tests {
     #[test]
     fn a_number_is_not_used_again_soon() {
         let mut qps = table(3, 6, 0);
-        let first = qps.insert_with(|qpn| QueuePair::new(qpn, INIT)).unwrap();
+        let first = qps.insert_with(|qpn| QueuePair::new(qpn, INIT, &Config::default())).unwrap();
         for _ in 0..100_000 {
-            let qpn = qps.insert_with(|qpn| QueuePair::new(qpn, INIT)).unwrap();
+            let qpn = qps.insert_with(|qpn| QueuePair::new(qpn, INIT, &Config::default())).unwrap();
             assert_ne!(qpn, first);
             qps.remove(qpn).unwrap();
         }
@@ -140,7 +139,7 @@ mod tests {
     #[test]
     fn a_member_of_a_group_stays() {
         let mut qps = table(0, 0, 0);
-        let qpn = qps.insert_with(|qpn| QueuePair::new(qpn, INIT)).unwrap();
+        let qpn = qps.insert_with(|qpn| QueuePair::new(qpn, INIT, &Config::default())).unwrap();
         qps.retain(qpn);
         assert_eq!(qps.remove(qpn).err(), Some(DestroyError::Busy));
         qps.release(qpn);
