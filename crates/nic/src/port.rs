@@ -20,11 +20,6 @@ pub(crate) struct Port {
 }
 
 impl Port {
-    /// Its state.
-    pub fn state(&self) -> PortState {
-        self.state
-    }
-
     /// The largest path MTU that its link carries.
     pub fn mtu(&self) -> Mtu {
         self.mtu

@@ -56,11 +56,6 @@ impl ReceiveQueue {
         self.entries.len()
     }
 
-    /// Forgets all receives.
-    pub fn clear(&mut self) {
-        self.entries.clear();
-    }
-
     /// Another size, which the receives held must fit in.
     pub fn resize(&mut self, max_wr: u32) {
         debug_assert!(self.entries.len() <= max_wr as usize);

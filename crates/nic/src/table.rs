@@ -55,6 +55,7 @@ impl<T> Table<T> {
     }
 
     /// How many objects there are.
+    #[cfg(test)]
     pub fn len(&self) -> usize {
         self.live
     }
@@ -114,6 +115,7 @@ impl<T> Table<T> {
     }
 
     /// How many objects use it; zero if it does not exist.
+    #[cfg(test)]
     pub fn users(&self, number: u32) -> u32 {
         self.entry(number).map_or(0, |entry| entry.users)
     }

@@ -8,8 +8,6 @@
 mod tests;
 mod window;
 
-pub(crate) use window::BindError;
-
 use crate::memory::Segment;
 use crate::random::Random;
 use crate::table::Table;

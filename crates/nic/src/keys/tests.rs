@@ -1,5 +1,6 @@
 mod model;
 
+use super::window::BindError;
 use super::*;
 use crate::verbs::Binding;
 

@@ -60,11 +60,6 @@ impl Window {
 }
 
 impl KeyTable {
-    /// A window's type.
-    pub fn window_type(&self, mw: Mw) -> Option<MwType> {
-        self.window(mw).map(|(_, window)| window.mw_type)
-    }
-
     /// Unmakes a window, unbinding it first; returns its protection domain.
     pub fn deallocate_window(&mut self, mw: Mw) -> Result<Pd, DestroyError> {
         let (pd, _) = self.window(mw).ok_or(DestroyError::UnknownHandle)?;

@@ -1,7 +1,6 @@
 //! Queue pairs by number.
 
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 
 use wire::Qpn;
 
@@ -67,11 +66,6 @@ impl QpTable {
         self.table.remove(number)
     }
 
-    /// The numbers of all queue pairs, in an order that depends on the calls made alone.
-    pub fn numbers(&mut self) -> Vec<Qpn> {
-        self.table.iter_mut().map(|(_, qp)| qp.qpn).collect()
-    }
-
     fn number(&self, qpn: Qpn) -> Option<u32> {
         let number = qpn.value() >> self.suffix_bits;
         (qpn.value() == number << self.suffix_bits | self.suffix).then_some(number)
@@ -81,7 +75,7 @@ impl QpTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verbs::{Cq, Limits, Pd, QpCapabilities, QpInit, QpType};
+    use crate::verbs::{Cq, Pd, QpCapabilities, QpInit, QpType};
 
     const INIT: QpInit = QpInit {
         pd: Pd(1),

@@ -91,7 +91,7 @@ impl Model {
     /// A key: mostly one that gives access to something.
     fn key(&self, pick: usize) -> Option<u32> {
         let live: Vec<u32> = self.reaches().map(|reach| reach.key).collect();
-        let from = if pick % 4 == 0 || live.is_empty() { &self.keys } else { &live };
+        let from = if pick.is_multiple_of(4) || live.is_empty() { &self.keys } else { &live };
         picked(pick / 4, from.len()).map(|at| from[at])
     }
 

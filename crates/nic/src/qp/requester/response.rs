@@ -131,7 +131,8 @@ impl Requester {
         let offset = sequence.since(request.first);
         let chunk = read_chunk(connection, env);
         let end = request.chunk_end(offset, chunk);
-        if !is_expected(request, mtu, offset, offset % chunk == 0, end, headers, payload.len()) {
+        let begins = offset.is_multiple_of(chunk);
+        if !is_expected(request, mtu, offset, begins, end, headers, payload.len()) {
             return self.fail(connection, env, Status::BadResponse);
         }
         let at = offset * mtu;
