@@ -94,6 +94,7 @@ impl Device {
                 seed: seed(),
                 window: WINDOW,
                 ecn: true,
+                ..nic::Config::default()
             },
             HostMemory::new(),
         );
