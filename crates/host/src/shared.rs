@@ -85,10 +85,9 @@ impl Shared {
         }
     }
 
-    /// Ends the worker and the traffic. When this returns no registered memory is accessed any more.
+    /// Ends the worker; the adapter stops answering.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
-        self.lock().link().cut();
         self.alarm.ring();
     }
 

@@ -105,8 +105,7 @@ impl Link {
 
     /// Leaves the wire to another process: nothing is sent or received from now on.
     pub(crate) fn cut(&mut self) {
-        self.backlog = None;
-        self.group.clear();
+        self.forget();
         self.slot = None;
     }
 
@@ -183,20 +182,18 @@ impl Link {
         self.advance()
     }
 
-    /// Sends all that waits. What cannot be sent now is copied: of a datagram or an unreliable
-    /// connection's message the completion is out already, and the program may use its memory anew.
+    /// Sends all that waits.
     pub(crate) fn flush(&mut self) -> Sent {
-        let sent = match self.advance() {
+        match self.advance() {
             Sent::Done => self.send_group(),
             Sent::Later => Sent::Later,
-        };
-        if sent == Sent::Later {
-            self.group.own();
-            if let Some(cursor) = &mut self.backlog {
-                cursor.own_payload();
-            }
         }
-        sent
+    }
+
+    /// Drops what waits: its memory may go away.
+    pub(crate) fn forget(&mut self) {
+        self.backlog = None;
+        self.group.clear();
     }
 
     /// Moves the backlog into groups, and sends each that is full.

@@ -208,7 +208,9 @@ impl QueuePair {
         }
         env.counters.received_packets += 1;
         env.counters.received_bytes += payload.len() as u64;
-        self.notifications.on_packet(env, arrival);
+        if self.attributes.init.qp_type != QpType::Ud {
+            self.notifications.on_packet(env, arrival);
+        }
         self.on_first_packet(env);
         let (connection, transport, receives) = self.split();
         match transport {
@@ -338,15 +340,23 @@ impl QueuePair {
         env: &mut Environment<'_, M>,
         max_packets: u32,
     ) -> Option<Transmit> {
-        let (connection, transport, _) = self.split();
+        let connection = connection_of(&self.attributes, self.qpn, &self.route);
         // What the responder has to say, it says also after it ended the connection.
-        let answer = match transport {
+        let answer = match &mut self.transport {
+            // READ responses are data, and paced with the rest of it.
+            Transport::Reliable(requester, responder) if responder.is_read_next() => {
+                if requester.is_paced(env) {
+                    return None;
+                }
+                let answer = responder.poll_transmit(connection, env, max_packets)?;
+                let bytes = answer.payload_length + answer.run.packets * PACKET_OVERHEAD;
+                requester.congestion.on_send(env.now, bytes);
+                Some(answer)
+            }
             Transport::Reliable(_, responder) => responder.poll_transmit(connection, env, max_packets),
             Transport::Unreliable(..) | Transport::Datagram(_) => None,
         };
-        answer.or_else(|| {
-            self.notifications.poll_transmit(connection_of(&self.attributes, self.qpn, &self.route), env)
-        })
+        answer.or_else(|| self.notifications.poll_transmit(connection, env))
     }
 
     fn poll_requests<M: Memory>(

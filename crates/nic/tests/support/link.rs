@@ -15,6 +15,8 @@ pub struct Faults {
     pub loss: u32,
     pub duplicate: u32,
     pub reorder: u32,
+    /// How often the receiver is not ready, though that is not the link's fault.
+    pub late_receive: u32,
 }
 
 /// Picks packets to drop, given the sender and the headers.

@@ -4,6 +4,7 @@
 
 pub mod link;
 pub mod memory;
+pub mod traffic;
 
 use nic::verbs::*;
 use nic::{Arrival, Config, Duration, Instant, Nic, Payload};

@@ -67,7 +67,14 @@ struct Recovery {
     /// `unanswered` and `top` when something was last sent again: answers to packets before that `top`
     /// may be answers to the first sending and prove no new loss.
     last: Option<(Sequence, Sequence)>,
+    /// What is sent next is sent twice.
+    insists: bool,
 }
+
+/// After so many timeouts in a row without any progress, what is sent again is sent twice each time: with
+/// one packet in ten lost, a request and its answer would otherwise be lost eight times over, which ends
+/// the connection, once in half a million requests.
+const PATIENT_TIMEOUTS: u8 = 3;
 
 /// IBTA 9.7.6.1.1: this RNR retry count stands for no limit.
 const RNR_RETRY_FOR_EVER: u8 = 7;
@@ -140,6 +147,8 @@ impl Requester {
         if timer == Timer::Retransmit && self.awaits_answer() {
             env.counters.ack_timeout += 1;
             self.retry(connection, env);
+            let tried = connection.attributes.retry_count.saturating_sub(self.recovery.retries);
+            self.recovery.insists = tried > PATIENT_TIMEOUTS;
         }
     }
 
@@ -240,7 +249,12 @@ impl Requester {
 impl Recovery {
     fn fresh(connection: Connection<'_>) -> Self {
         let attributes = connection.attributes;
-        Self { retries: attributes.retry_count, rnr_retries: attributes.rnr_retry, last: None }
+        Self {
+            retries: attributes.retry_count,
+            rnr_retries: attributes.rnr_retry,
+            last: None,
+            insists: false,
+        }
     }
 }
 

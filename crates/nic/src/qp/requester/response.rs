@@ -47,7 +47,9 @@ impl Requester {
     ) {
         match aeth.syndrome {
             Syndrome::Ack { .. } => {
-                self.answer_before(connection, env, sequence.after(1));
+                if !self.acknowledge(connection, env, sequence.after(1)) {
+                    self.suspect_loss(connection, env, sequence);
+                }
             }
             Syndrome::RnrNak { timer } => self.on_rnr(connection, env, sequence, timer),
             Syndrome::Nak(NakCode::PsnSequence) => {
@@ -189,18 +191,18 @@ impl Requester {
         }
     }
 
-    /// Takes everything before `to` as answered. False if the response of a READ or atomic among it is
-    /// missing: it was lost, and an acknowledgement of what came later does not stand for it (IBTA
-    /// 9.7.5.1.2), so it is asked for again.
+    /// An answer to `sequence` came: takes everything before as answered. False if the response of a
+    /// READ or atomic among it is missing: it was lost, and an answer to what came later does not stand
+    /// for it (IBTA 9.7.5.1.2), so it is asked for again.
     fn answer_before<M: Memory>(
         &mut self,
         connection: Connection<'_>,
         env: &mut Environment<'_, M>,
-        to: Sequence,
+        sequence: Sequence,
     ) -> bool {
-        let reached = self.acknowledge(connection, env, to);
+        let reached = self.acknowledge(connection, env, sequence);
         if !reached {
-            self.suspect_loss(connection, env, to);
+            self.suspect_loss(connection, env, sequence);
         }
         reached
     }

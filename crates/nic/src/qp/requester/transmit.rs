@@ -23,8 +23,17 @@ struct Sending {
     packets: u32,
     /// Bytes that it puts in flight, in either direction.
     bytes: u32,
+    /// Bytes of them that leave now.
+    leaving: u32,
     /// Whether it asks for an answer.
     asks: bool,
+}
+
+impl Sending {
+    /// A READ request or atomic, of which the answer is the larger part.
+    fn request(packets: u32, bytes: u32) -> Self {
+        Self { packets, bytes, leaving: PACKET_OVERHEAD, asks: true }
+    }
 }
 
 impl Requester {
@@ -86,7 +95,7 @@ impl Requester {
     }
 
     /// Whether congestion control makes us wait; if so, a timer says how long.
-    fn is_paced<M>(&mut self, env: &Environment<'_, M>) -> bool {
+    pub fn is_paced<M>(&mut self, env: &Environment<'_, M>) -> bool {
         match self.congestion.next_send() {
             Some(time) if time > env.now => {
                 self.timers.set(Timer::Pacing, time);
@@ -192,7 +201,7 @@ impl Requester {
             first,
             run: Run { message, packets, mtu, begins: offset == 0, ends, ack_request: asks },
         };
-        Ok((transmit, Sending { packets, bytes, asks }))
+        Ok((transmit, Sending { packets, bytes, leaving: bytes, asks }))
     }
 
     fn message_headers(&self, connection: Connection<'_>, request: &Request) -> (Message, Headers) {
@@ -243,7 +252,7 @@ impl Requester {
             extended: Extended::Reth(reth),
             ..connection.headers(Operation::ReadRequest, self.psn(self.next))
         };
-        Ok((single(connection, headers), Sending { packets: end - offset, bytes, asks: true }))
+        Ok((single(connection, headers), Sending::request(end - offset, bytes)))
     }
 
     fn build_atomic<M: Memory>(
@@ -264,7 +273,7 @@ impl Requester {
             extended: Extended::Atomic(operands),
             ..connection.headers(operation, self.psn(self.next))
         };
-        Ok((single(connection, headers), Sending { packets: 1, bytes, asks: true }))
+        Ok((single(connection, headers), Sending::request(1, bytes)))
     }
 
     /// How many of `wanted` packets the window admits. Not a few at a time, unless that is all there is
@@ -316,7 +325,7 @@ impl Requester {
         }
         self.next = self.next.after(sending.packets);
         self.top = self.top.max(self.next);
-        self.congestion.on_send(env.now, sending.bytes);
+        self.congestion.on_send(env.now, sending.leaving);
         let Some(request) = self.queue.requests.get_mut(self.cursor) else { return };
         request.progress = Progress::Started;
         let wants_response = request.wants_response();
@@ -334,6 +343,9 @@ impl Requester {
                 self.flight.sample = Some((self.next, env.now));
             }
             self.start_timer(connection, env.now);
+        }
+        if core::mem::take(&mut self.recovery.insists) {
+            self.go_back();
         }
     }
 }

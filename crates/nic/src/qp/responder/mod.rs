@@ -138,6 +138,11 @@ impl Responder {
         self.replies.is_atomic_next() || (self.replies.is_empty() && self.answer.is_some())
     }
 
+    /// Whether the next answer is a part of a READ response.
+    pub fn is_read_next(&self) -> bool {
+        !self.replies.is_empty() && !self.replies.is_atomic_next()
+    }
+
     /// Whether there is anything to answer.
     pub fn wants_transmit(&self) -> bool {
         self.answer.is_some() || !self.replies.is_empty()
