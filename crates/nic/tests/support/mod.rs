@@ -37,6 +37,8 @@ pub struct Side {
     pub pd: Pd,
     pub send_cq: Cq,
     pub recv_cq: Cq,
+    pub mr: Mr,
+    /// The region's key, local and remote.
     pub key: u32,
     pub gid: Gid,
     /// The queue pair under test.
@@ -204,14 +206,7 @@ impl Pair {
 
     /// Posts an operation on registered memory.
     pub fn send(&mut self, side: usize, wr_id: u64, operation: SendOperation, sges: &[Sge]) {
-        let request = SendRequest {
-            wr_id,
-            operation,
-            data: SendData::Gather(sges),
-            flags: SendFlags::default(),
-            destination: None,
-        };
-        self.post_send(side, &request).unwrap();
+        self.post_send(side, &request(wr_id, operation, sges)).unwrap();
     }
 
     pub fn recv(&mut self, side: usize, wr_id: u64, sges: &[Sge]) {
@@ -221,6 +216,18 @@ impl Pair {
             Some(srq) => nic.post_srq_recv(srq, &request).unwrap(),
             None => nic.post_recv(self.now, *qpn, &request).unwrap(),
         }
+    }
+
+    /// Binds a new type 2 window to a part of a side's region; returns it and its key.
+    pub fn bind_window(&mut self, side: usize, offset: u64, length: u64) -> (Mw, u32) {
+        let Side { nic, pd, key: lkey, .. } = &mut self.sides[side];
+        let (window, key) = nic.alloc_mw(*pd, MwType::Type2).unwrap();
+        let rkey = key & !0xFF | (key + 1) & 0xFF;
+        let binding = Binding { lkey: *lkey, address: BASE + offset, length, access: ALL };
+        self.send(side, u64::MAX, SendOperation::BindWindow { window, rkey, binding }, &[]);
+        self.drive();
+        assert_eq!(self.sent(side), [(u64::MAX, Status::Success)]);
+        (window, rkey)
     }
 
     /// An element of a side's region.
@@ -327,6 +334,12 @@ impl Pair {
     }
 }
 
+/// A request without flags, to start from.
+pub fn request(wr_id: u64, operation: SendOperation, sges: &[Sge]) -> SendRequest<'_> {
+    let (data, flags) = (SendData::Gather(sges), SendFlags::default());
+    SendRequest { wr_id, operation, data, flags, destination: None }
+}
+
 /// The queue key of datagram tests.
 pub const QKEY: u32 = 0x1111_1111;
 
@@ -351,8 +364,9 @@ impl Side {
         let pd = nic.alloc_pd().unwrap();
         let (send_cq, _) = nic.create_cq(4096).unwrap();
         let (recv_cq, _) = nic.create_cq(4096).unwrap();
-        let key = nic.reg_mr(pd, BASE, MEMORY, BASE, ALL).unwrap().lkey;
-        Self { nic, pd, send_cq, recv_cq, key, gid, qpn: Qpn::default() }
+        let MrInfo { mr, lkey, rkey } = nic.reg_mr(pd, BASE, MEMORY, BASE, ALL).unwrap();
+        assert_eq!(lkey, rkey);
+        Self { nic, pd, send_cq, recv_cq, mr, key: lkey, gid, qpn: Qpn::default() }
     }
 
     fn create_qp(&mut self, setup: &Setup) -> Option<Srq> {

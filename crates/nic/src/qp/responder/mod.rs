@@ -97,8 +97,12 @@ impl Responder {
             Ok(packets) => {
                 self.expected += packets;
                 self.is_waiting = false;
-                // An error that was about to be reported is over, but may have replaced a report.
-                if headers.bth.ack_request || self.answer.is_some() {
+                // A reply stands for everything before it. An error that was about to be reported is
+                // over, but may have replaced an acknowledgement.
+                let has_reply = matches!(headers.extended, Extended::Atomic(_)) || is_read(headers);
+                if has_reply {
+                    self.answer = None;
+                } else if headers.bth.ack_request || self.answer.is_some() {
                     self.answer = Some(Answer::Acknowledge);
                 }
             }
@@ -175,7 +179,7 @@ impl Responder {
         env.counters.duplicate_request += 1;
         let psn = headers.bth.psn;
         match headers.extended {
-            Extended::Reth(reth) if headers.bth.opcode.operation == Operation::ReadRequest => {
+            Extended::Reth(reth) if is_read(headers) => {
                 self.replies.replay_read(psn, reth);
             }
             Extended::Atomic(_) => self.replies.replay_atomic(psn),
@@ -253,4 +257,8 @@ impl Responder {
     fn count_messages(&mut self, messages: u32) {
         self.msn = self.msn.wrapping_add(messages) & 0x00FF_FFFF;
     }
+}
+
+fn is_read(headers: &Headers) -> bool {
+    headers.bth.opcode.operation == Operation::ReadRequest
 }

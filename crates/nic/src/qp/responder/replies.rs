@@ -2,7 +2,6 @@
 
 use alloc::collections::VecDeque;
 
-use smallvec::smallvec;
 use wire::{Aeth, AtomicAckEth, AtomicEth, Extended, Headers, Operation, Psn, Reth, Syndrome};
 
 use super::inbound::Refusal;
@@ -272,10 +271,12 @@ impl Pending {
             ..connection.headers(Operation::ReadResponseOnly, self.psn)
         };
         let message = Message::ReadResponse;
+        // A READ of nothing may name anything.
+        let segment = (sent > 0).then_some(Segment { address: place, length: sent });
         let transmit = Transmit {
             route: *connection.route,
             source_qp: connection.qpn,
-            payload: PayloadSource::Memory(smallvec![Segment { address: place, length: sent }]),
+            payload: PayloadSource::Memory(segment.into_iter().collect()),
             payload_length: sent,
             first,
             run: Run { message, packets, mtu, begins: self.begins, ends, ack_request: false },
