@@ -340,6 +340,30 @@ fn a_path_without_offload_is_reported_and_remembered() {
 }
 
 #[test]
+fn a_device_without_checksums_takes_packets_one_by_one_at_least() {
+    in_namespace("a_device_without_checksums_takes_packets_one_by_one_at_least", || {
+        let mut tun = Tun::with_checksums("tun0", 1500, &["10.9.0.1/24"], false);
+        let sender = UdpSocket::bind(0).unwrap();
+        let bytes = pattern(1000);
+        let pieces = [Piece::new(&bytes)];
+        let run = transmit("10.9.0.2:1".parse().unwrap(), 100, &pieces);
+        // Linux before 6.11 does not segment for such a device.
+        let packets = match sender.send(&run) {
+            Ok(()) => 10,
+            Err(SendError::SegmentationUnsupported) => {
+                assert!(!sender.segmentation(run.destination.ip()));
+                sender.send(&Transmit { segment_size: None, ..run }).unwrap();
+                1
+            }
+            Err(error) => panic!("{error}"),
+        };
+        for (index, packet) in tun.udp_packets(packets).iter().enumerate() {
+            assert_eq!(ipv4_fields(packet), (index as u16, 0x4000, 0, 64));
+        }
+    });
+}
+
+#[test]
 fn offload_can_be_declined() {
     let socket = UdpOptions { segmentation: false, ..UdpOptions::default() }.bind(0).unwrap();
     assert!(!socket.segmentation(V4));

@@ -130,11 +130,19 @@ pub fn interface_index(name: &str) -> u32 {
 /// A tun device: what the machine sends through it are the packets as they would be on a wire.
 pub struct Tun {
     file: File,
+    /// Bytes before each packet.
+    header: usize,
 }
 
 impl Tun {
-    /// Makes the device, up, with `addresses` (`ip addr` syntax).
+    /// Makes the device, up, with `addresses` (`ip addr` syntax). It computes checksums, as adapters do.
     pub fn new(name: &str, mtu: u32, addresses: &[&str]) -> Self {
+        Self::with_checksums(name, mtu, addresses, true)
+    }
+
+    /// The same, with or without checksums computed by the device.
+    pub fn with_checksums(name: &str, mtu: u32, addresses: &[&str], checksums: bool) -> Self {
+        let flags = libc::IFF_TUN | libc::IFF_NO_PI | if checksums { libc::IFF_VNET_HDR } else { 0 };
         // SAFETY: plain calls; `request` is a zeroed C struct with the name copied in and lives for the ioctl.
         let file = unsafe {
             let fd = libc::open(c"/dev/net/tun".as_ptr(), libc::O_RDWR | libc::O_NONBLOCK | libc::O_CLOEXEC);
@@ -143,14 +151,18 @@ impl Tun {
             for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
                 *to = from as libc::c_char;
             }
-            request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI) as i16;
+            request.ifr_ifru.ifru_flags = flags as i16;
             let made = libc::ioctl(fd, libc::TUNSETIFF as _, &request);
             assert_eq!(made, 0, "cannot make a tun device: {}", std::io::Error::last_os_error());
+            if checksums {
+                assert_eq!(libc::ioctl(fd, libc::TUNSETOFFLOAD as _, libc::TUN_F_CSUM), 0);
+            }
             File::from_raw_fd(fd)
         };
         addresses.iter().for_each(|address| ip(&format!("addr add {address} dev {name} nodad")));
         ip(&format!("link set {name} mtu {mtu} up"));
-        Self { file }
+        // `struct virtio_net_hdr`
+        Self { file, header: if checksums { 10 } else { 0 } }
     }
 
     /// The UDP packets that leave, in order, until there are `count`.
@@ -160,7 +172,9 @@ impl Tun {
         let patience = Instant::now() + Duration::from_secs(5);
         while packets.len() < count {
             match self.file.read(&mut buffer) {
-                Ok(length) if is_udp(&buffer[..length]) => packets.push(buffer[..length].to_vec()),
+                Ok(length) if is_udp(&buffer[self.header..length]) => {
+                    packets.push(buffer[self.header..length].to_vec());
+                }
                 Ok(_) => {}
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
                     assert!(Instant::now() < patience, "only {} of {count} packets left", packets.len());
