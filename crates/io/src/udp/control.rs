@@ -7,8 +7,8 @@ use crate::bytes::read;
 
 /// Room for all that a send attaches: packet information (40), traffic class, hop limit and segment size (24 each).
 const SEND_CAPACITY: usize = 128;
-/// Room for all that a receive may bring: IPv6 (40) and IPv4 (32) packet information of one IPv4 datagram, and up to six
-/// single values (24 each).
+/// Room for all that a receive may bring: packet information (40) and up to five single values (24 each), and to spare for
+/// options that another process may have set on a socket adopted.
 const RECEIVE_CAPACITY: usize = 256;
 
 const ALIGNMENT: usize = size_of::<usize>();

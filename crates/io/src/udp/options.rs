@@ -14,8 +14,10 @@ const IPV6_MULTICAST_ALL: i32 = 29;
 /// together (`UDP_GRO`), which old kernels and some container sandboxes cannot.
 pub(super) fn configure(fd: impl AsFd, family: Family) -> io::Result<bool> {
     configure_v4(&fd)?;
-    if family == Family::Dual {
-        configure_v6(&fd)?;
+    match family {
+        // Tells the destination of IPv4 packets too, as a mapped address.
+        Family::Dual => configure_v6(&fd)?,
+        Family::V4 => set(&fd, libc::IPPROTO_IP, libc::IP_PKTINFO, 1)?,
     }
     // A sandbox without the drop counter merely reports no drops.
     let _ = set(&fd, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1);
@@ -24,7 +26,8 @@ pub(super) fn configure(fd: impl AsFd, family: Family) -> io::Result<bool> {
 
 /// What has to be known of IPv4 packets, also of those that a dual socket carries.
 fn configure_v4(fd: impl AsFd) -> io::Result<()> {
-    set(&fd, libc::IPPROTO_IP, libc::IP_PKTINFO, 1)?;
+    // What a send says nothing of.
+    set(&fd, libc::IPPROTO_IP, libc::IP_TOS, 0)?;
     set(&fd, libc::IPPROTO_IP, libc::IP_RECVTOS, 1)?;
     set(&fd, libc::IPPROTO_IP, libc::IP_RECVTTL, 1)?;
     // PROBE, not DO: "don't fragment" is set either way, but a forged ICMP message cannot shrink what we may send.
@@ -33,6 +36,7 @@ fn configure_v4(fd: impl AsFd) -> io::Result<()> {
 }
 
 fn configure_v6(fd: impl AsFd) -> io::Result<()> {
+    set(&fd, libc::IPPROTO_IPV6, libc::IPV6_TCLASS, 0)?;
     set(&fd, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1)?;
     set(&fd, libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1)?;
     set(&fd, libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT, 1)?;

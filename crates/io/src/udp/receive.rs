@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::Ordering;
 
 use super::UdpSocket;
@@ -71,6 +71,8 @@ pub struct ReceiveBatch {
     /// How many entries the next receive offers. It grows while they are all filled, so that a sparse stream costs the
     /// kernel no second look for a datagram that is not there.
     depth: usize,
+    /// Whether the last receive filled all it was offered.
+    full: bool,
 }
 
 /// What one receive fills, beside the payload.
@@ -125,6 +127,7 @@ impl ReceiveBatch {
             headers: vec![header; capacity].into(),
             filled: 0,
             depth: 1,
+            full: false,
         }
     }
 
@@ -162,10 +165,31 @@ impl ReceiveBatch {
         }
     }
 
+    /// Has the kernel fill up to `depth` entries; returns how many it did, or something negative.
+    fn fill(&mut self, fd: RawFd) -> isize {
+        if let (1, [only, ..]) = (self.depth, &mut self.headers[..]) {
+            // A sparse stream is one where latency matters, and this call is shorter.
+            // SAFETY: the header points at buffers of the stated sizes that `self`, borrowed exclusively, owns.
+            let length = unsafe { libc::recvmsg(fd, &mut only.msg_hdr, libc::MSG_DONTWAIT) };
+            only.msg_len = length.max(0) as u32;
+            return if length < 0 { -1 } else { 1 };
+        }
+        let (headers, no_timeout) = (self.headers.as_mut_ptr(), std::ptr::null_mut());
+        // SAFETY: as above, for the first `depth` headers.
+        let count =
+            unsafe { libc::recvmmsg(fd, headers, self.depth as u32, libc::MSG_DONTWAIT as _, no_timeout) };
+        count as isize
+    }
+
     fn note_filled(&mut self, filled: usize) {
         self.filled = filled;
-        self.depth =
-            if filled == self.depth { (self.depth * 2).min(self.headers.len()) } else { filled.max(1) };
+        let full = filled == self.depth;
+        if !full {
+            self.depth = filled.max(1);
+        } else if self.full {
+            self.depth = (self.depth * 2).min(self.headers.len());
+        }
+        self.full = full;
     }
 
     /// Reads what the kernel wrote about the first `filled` entries.
@@ -254,13 +278,7 @@ impl UdpSocket {
         batch.filled = 0;
         loop {
             batch.rewind();
-            let (headers, depth) = (batch.headers.as_mut_ptr(), batch.depth as u32);
-            let no_timeout = std::ptr::null_mut();
-            // SAFETY: the first `depth` headers point at buffers of the stated sizes that `batch`, borrowed exclusively,
-            // owns.
-            let received = unsafe {
-                libc::recvmmsg(self.as_raw_fd(), headers, depth, libc::MSG_DONTWAIT as _, no_timeout)
-            };
+            let received = batch.fill(self.as_raw_fd());
             if let Ok(received) = usize::try_from(received) {
                 batch.describe(received);
                 batch.note_filled(received);
@@ -270,7 +288,7 @@ impl UdpSocket {
             let error = io::Error::last_os_error();
             match error.raw_os_error().unwrap_or(0) {
                 libc::EAGAIN => {
-                    batch.depth = 1;
+                    batch.note_filled(0);
                     return Ok(0);
                 }
                 libc::EINTR => {}
@@ -326,10 +344,10 @@ mod tests {
     #[test]
     fn the_depth_follows_the_load() {
         let mut batch = ReceiveBatch::new(6);
-        let depths = [1, 2, 4, 6, 3, 0].map(|filled| {
+        let depths = [1, 1, 2, 4, 6, 3, 0, 1, 0].map(|filled| {
             batch.note_filled(filled);
             batch.depth
         });
-        assert_eq!(depths, [2, 4, 6, 6, 3, 1]);
+        assert_eq!(depths, [1, 2, 4, 6, 6, 3, 1, 1, 1]);
     }
 }

@@ -187,6 +187,8 @@ impl Message {
     }
 }
 
+// A traffic class of 0 is what the socket has, and each message costs time.
+
 fn push_ipv4(control: &mut SendControl, transmit: &Transmit<'_>) {
     if let Some(Source { address: IpAddr::V4(address), interface }) = transmit.source {
         let mut information = [0; 12];
@@ -194,7 +196,9 @@ fn push_ipv4(control: &mut SendControl, transmit: &Transmit<'_>) {
         information[4..8].copy_from_slice(&address.octets());
         control.push(libc::IPPROTO_IP, libc::IP_PKTINFO, &information);
     }
-    control.push_int(libc::IPPROTO_IP, libc::IP_TOS, transmit.traffic_class.into());
+    if transmit.traffic_class != 0 {
+        control.push_int(libc::IPPROTO_IP, libc::IP_TOS, transmit.traffic_class.into());
+    }
     if let Some(limit) = transmit.hop_limit {
         control.push_int(libc::IPPROTO_IP, libc::IP_TTL, limit.get().into());
     }
@@ -207,7 +211,9 @@ fn push_ipv6(control: &mut SendControl, transmit: &Transmit<'_>) {
         information[16..].copy_from_slice(&interface.to_ne_bytes());
         control.push(libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, &information);
     }
-    control.push_int(libc::IPPROTO_IPV6, libc::IPV6_TCLASS, transmit.traffic_class.into());
+    if transmit.traffic_class != 0 {
+        control.push_int(libc::IPPROTO_IPV6, libc::IPV6_TCLASS, transmit.traffic_class.into());
+    }
     if let Some(limit) = transmit.hop_limit {
         control.push_int(libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT, limit.get().into());
     }
