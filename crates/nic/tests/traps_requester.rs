@@ -1,4 +1,5 @@
 //! Traps that requesters of real stacks fell into.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 mod support;
 

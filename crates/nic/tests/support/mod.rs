@@ -128,6 +128,12 @@ impl Pair {
         pair
     }
 
+    /// Makes another connection, which is the one under test from now on.
+    pub fn add_connection(&mut self) {
+        self.srqs = core::array::from_fn(|side| self.sides[side].create_qp(&self.setup));
+        self.connect();
+    }
+
     /// Brings both queue pairs to RTS.
     pub fn connect(&mut self) {
         for side in 0..2 {
