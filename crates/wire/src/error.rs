@@ -25,6 +25,8 @@ pub enum Layer {
     Icrc,
     /// The common header of a management datagram.
     Mad,
+    /// A message of communication management.
+    Cm,
 }
 
 impl fmt::Display for Layer {
@@ -40,6 +42,7 @@ impl fmt::Display for Layer {
             Layer::Extended => "extended transport header",
             Layer::Icrc => "ICRC",
             Layer::Mad => "MAD header",
+            Layer::Cm => "CM message",
         })
     }
 }
@@ -77,6 +80,10 @@ pub enum ParseError {
     },
     /// The opcode is not defined, so that not even the length of the headers is known.
     UnknownOpcode(u8),
+    /// The management datagram is for another class of manager or agent.
+    ManagementClass(u8),
+    /// The class of the management datagram has no such method.
+    Method(u8),
 }
 
 impl fmt::Display for ParseError {
@@ -93,6 +100,8 @@ impl fmt::Display for ParseError {
             }
             ParseError::Options { len } => write!(f, "IPv4 header carries {len} bytes of options"),
             ParseError::UnknownOpcode(opcode) => write!(f, "unknown opcode {opcode:#04x}"),
+            ParseError::ManagementClass(class) => write!(f, "unexpected management class {class:#04x}"),
+            ParseError::Method(method) => write!(f, "unexpected management method {method:#04x}"),
         }
     }
 }

@@ -18,6 +18,7 @@
 //! | `headers` | [`Headers`]: all of them as one value, which is what a simulated packet is |
 //! | `packet` | [`Packet`]: from the BTH to the ICRC, which is what a UDP datagram carries |
 //! | `mad` | [`MadHeader`], the head of management datagrams |
+//! | [`cm`] | [`CmMad`](cm::CmMad): the messages that make and end connections |
 //! | `icrc` | [`Icrc`], the checksum from end to end |
 //! | `gid` | [`Gid`], the address of a port |
 //! | `udp`, `ip`, `grh`, `ethernet` | what carries a packet: [`Udp`], [`Ipv4`], [`Ipv6`], [`Grh`], [`Ethernet`], [`Vlan`] |
@@ -30,6 +31,7 @@
 mod bth;
 mod bytes;
 mod checksum;
+pub mod cm;
 mod error;
 mod ethernet;
 mod extended;
