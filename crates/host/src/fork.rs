@@ -26,7 +26,7 @@ pub(crate) enum Claim {
     Lost,
 }
 
-/// Which process an adapter belongs to.
+/// Which process an adapter belongs to. Only to be used under the engine's lock, which a fork holds.
 #[derive(Debug)]
 pub(crate) struct Ownership {
     word: SharedWord,
@@ -86,9 +86,10 @@ impl Ownership {
         }
     }
 
-    /// Opens the claim anew: a fork is about to happen, and this process has the adapter.
+    /// Opens the claim anew: a fork is about to happen. That is for the owner to do; where nobody has
+    /// claimed since the last fork, the claim is open as it is, to all processes forked since.
     fn open(&self) {
-        if self.known.load(Ordering::Relaxed) != LOST && !self.is_lost() {
+        if self.known.load(Ordering::Relaxed) == OWNED {
             let epoch = self.epoch.load(Ordering::Relaxed).wrapping_add(1);
             self.epoch.store(epoch, Ordering::Relaxed);
             self.word.get().store(unclaimed(epoch), Ordering::Release);

@@ -60,10 +60,19 @@ impl Shared {
     /// Locks the engine for a verb. After a fork this claims the adapter for the process that calls
     /// first; the other one finds it cut off from the wire.
     pub(crate) fn enter(self: &Arc<Self>) -> MutexGuard<'_, Engine> {
-        if let Some(outcome) = self.ownership.claim() {
-            self.settle(outcome);
+        let mut engine = self.lock();
+        match self.ownership.claim() {
+            None => {}
+            Some(fork::Claim::Ours) => crate::worker::start(self),
+            Some(fork::Claim::Lost) => engine.link().cut(),
         }
-        self.lock()
+        engine
+    }
+
+    /// Whether the adapter is another process's since a fork.
+    pub(crate) fn is_lost(&self) -> bool {
+        let _engine = self.lock();
+        self.ownership.is_lost()
     }
 
     /// Locks the engine without claiming it.
@@ -93,13 +102,5 @@ impl Shared {
 
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
-    }
-
-    #[cold]
-    fn settle(self: &Arc<Self>, outcome: fork::Claim) {
-        match outcome {
-            fork::Claim::Ours => crate::worker::start(self),
-            fork::Claim::Lost => self.lock().link().cut(),
-        }
     }
 }

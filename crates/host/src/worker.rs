@@ -130,7 +130,7 @@ fn run(shared: &Shared) {
     let mut habit = Habit::default();
     // Without it the GID table stays what it was when the adapter was opened.
     let watch = watch_addresses().ok();
-    while !shared.is_closed() && !shared.ownership.is_lost() {
+    while !shared.is_closed() && !shared.is_lost() {
         let now = shared.now();
         let polled = Instant::from_picos(shared.last_poll.load(Ordering::Relaxed));
         let mode = habit.mode(now - polled);
@@ -185,6 +185,10 @@ fn serve(shared: &Shared, habit: &mut Habit, mode: Mode, arrived: bool) {
         std::thread::sleep(StdDuration::from_nanos(LOCKED_PAUSE.as_nanos_ceil()));
         return;
     };
+    // The child may have claimed the adapter during the sleep: what arrived is for the child.
+    if shared.ownership.is_lost() {
+        return engine.link().cut();
+    }
     let found = engine.progress(now);
     drop(engine);
     match (mode, arrived, found) {

@@ -1,5 +1,7 @@
 //! Two adapters of one process, talking over the loopback interface like two programs would.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use common::connected;
@@ -82,6 +84,7 @@ fn a_peer_that_is_gone_ends_in_retry_exceeded() {
     let (a, b) = connected(QpType::Rc);
     let remote = b.remote(0);
     drop(b);
+    a.set_patience(8, 3);
     a.send(SendOperation::Write(remote), 0, 64);
     assert_eq!(a.wait().status, Status::RetryExceeded);
     assert_eq!(a.adapter.query_qp(a.qpn).unwrap().state, QpState::Error);

@@ -14,15 +14,29 @@ pub const REGION: usize = 1 << 20;
 
 const QKEY: u32 = 0x1111_1111;
 
-/// Runs the slot service in this process, unless there is one.
+/// Gives this test a network namespace and a slot service of its own, and waits until that answers.
+///
+/// Without the privilege for a namespace it shares the machine's, and the service of whoever was first.
 pub fn service() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        std::thread::spawn(|| match host::slot::serve(true) {
-            Ok(()) | Err(host::slot::ServiceError::AlreadyRunning) => {}
-            Err(error) => panic!("{error}"),
-        });
+    thread_local!(static ONCE: Once = const { Once::new() });
+    ONCE.with(|once| once.call_once(start_service));
+}
+
+fn start_service() {
+    // SAFETY: moves this thread alone, and the threads that it starts, into a new network namespace.
+    if unsafe { libc::unshare(libc::CLONE_NEWNET) } == 0 {
+        let up = std::process::Command::new("ip").args(["link", "set", "lo", "up"]).status();
+        assert!(up.is_ok_and(|status| status.success()), "`ip link set lo up` works: is iproute2 installed?");
+    }
+    std::thread::spawn(|| match host::slot::serve(true) {
+        Ok(()) | Err(host::slot::ServiceError::AlreadyRunning) => {}
+        Err(error) => panic!("{error}"),
     });
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while let Err(error) = Device::new(Config::default()).open() {
+        assert!(Instant::now() < deadline, "the service does not answer: {error}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// One adapter with a region, a completion queue and a queue pair.
@@ -34,6 +48,8 @@ pub struct Side {
     pub qpn: Qpn,
     pub mr: MrInfo,
     pub gid_index: u8,
+    /// Local ACK timeout code: short where packets are lost on purpose.
+    timeout: u8,
     memory: Box<[u64]>,
 }
 
@@ -65,6 +81,7 @@ pub fn create_qp(adapter: &Adapter, pd: Pd, cq: Cq, qp_type: QpType) -> Qpn {
 
 impl Side {
     fn new(config: Config, qp_type: QpType) -> Self {
+        let timeout = if config.faults.is_some() { 11 } else { 14 };
         let adapter = Device::new(config).open().unwrap();
         let channel = Arc::new(CompletionChannel::new().unwrap());
         let pd = adapter.alloc_pd().unwrap();
@@ -84,7 +101,7 @@ impl Side {
         let gid_index = (0..64).find(|&index| adapter.gid(index).is_some_and(|entry| entry.gid == loopback));
         let qpn = create_qp(&adapter, pd, cq, qp_type);
         let gid_index = gid_index.expect("the loopback interface has an entry");
-        Self { adapter, channel, pd, cq, qpn, mr, gid_index, memory }
+        Self { adapter, channel, pd, cq, qpn, mr, gid_index, timeout, memory }
     }
 
     fn ready(&self, peer: Qpn, qp_type: QpType) {
@@ -112,8 +129,8 @@ impl Side {
         let rts = QpChange {
             state: Some(QpState::Rts),
             sq_psn: Some(Psn::new(0xFF_FFF0)),
-            timeout: rc.then_some(12),
-            retry_count: rc.then_some(5),
+            timeout: rc.then_some(self.timeout),
+            retry_count: rc.then_some(7),
             rnr_retry: rc.then_some(7),
             max_rd_atomic: rc.then_some(16),
             ..QpChange::default()
@@ -121,6 +138,16 @@ impl Side {
         for change in [init, rtr, rts] {
             self.adapter.modify_qp(self.qpn, &change).unwrap();
         }
+    }
+
+    /// Shortens the local ACK timeout and the number of retries.
+    pub fn set_patience(&self, timeout: u8, retries: u8) {
+        let to = |state, change| QpChange { state: Some(state), ..change };
+        let drained = self.adapter.modify_qp(self.qpn, &to(QpState::Sqd, QpChange::default()));
+        drained.unwrap();
+        let patience = QpChange { timeout: Some(timeout), retry_count: Some(retries), ..QpChange::default() };
+        self.adapter.modify_qp(self.qpn, &to(QpState::Sqd, patience)).unwrap();
+        self.adapter.modify_qp(self.qpn, &to(QpState::Rts, QpChange::default())).unwrap();
     }
 
     /// The path to the other side, which has the same address.
