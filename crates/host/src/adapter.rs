@@ -277,6 +277,12 @@ impl Adapter {
         self.serve(|engine, now| engine.progress(now));
     }
 
+    /// Calls `access` while no registered memory is read or written by the adapter.
+    pub(crate) fn exclusively<R>(&self, access: impl FnOnce() -> R) -> R {
+        let _engine = self.shared.lock();
+        access()
+    }
+
     /// Calls a verb that neither sends nor receives.
     fn look<R>(&self, verb: impl FnOnce(&mut Engine) -> R) -> R {
         let mut engine = self.shared.enter();

@@ -3,6 +3,7 @@
 //!
 //! | module | idea |
 //! |---|---|
+//! | [`api`] | the safe Rust API |
 //! | [`adapter`] | the adapter as threads share it: every verb, thread-safe |
 //! | [`channel`] | news to sleep on, behind file descriptors |
 //! | [`config`] | what an adapter is opened with |
@@ -16,6 +17,7 @@
 //! | `memory` | registered memory as the adapter reads and writes it |
 
 pub mod adapter;
+pub mod api;
 pub mod channel;
 pub mod config;
 pub mod device;
@@ -27,6 +29,8 @@ mod memory;
 mod shared;
 pub mod slot;
 mod worker;
+
+pub use api::*;
 
 pub use adapter::{Adapter, CompletionChannel, CqNotification, Poster};
 pub use config::{Config, ConfigError};

@@ -14,12 +14,15 @@
 //! user has anyway. The service holds a copy of every socket, so its user could read what is sent to
 //! other users' slots; where that matters start it as root: `softverbs service`.
 
+mod background;
 mod client;
 mod protocol;
 mod service;
 
 use ::io::channel::Address;
 
+#[doc(hidden)]
+pub use background::start_in_child;
 pub use client::{Slot, SlotError};
 pub use service::{ServiceError, serve};
 

@@ -25,6 +25,24 @@ pub struct Access {
     pub relaxed_ordering: bool,
 }
 
+impl Access {
+    /// Reading, writing and atomics, for the peer and the local adapter.
+    pub const ALL: Self = Self {
+        local_write: true,
+        remote_write: true,
+        remote_read: true,
+        remote_atomic: true,
+        window_bind: false,
+        zero_based: false,
+        on_demand: false,
+        relaxed_ordering: false,
+    };
+
+    /// Writing for the local adapter: for the targets of receives and reads.
+    pub const LOCAL: Self =
+        Self { remote_write: false, remote_read: false, remote_atomic: false, ..Self::ALL };
+}
+
 /// A registered region's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MrInfo {

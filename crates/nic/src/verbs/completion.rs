@@ -86,3 +86,10 @@ pub struct Completion {
     /// When it was put on the queue, in nanoseconds of the adapter's clock.
     pub timestamp: u64,
 }
+
+impl Completion {
+    /// Whether the request was done.
+    pub const fn is_success(&self) -> bool {
+        matches!(self.status, Status::Success)
+    }
+}
