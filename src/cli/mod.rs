@@ -1,6 +1,9 @@
 //! The command line.
 
+mod devices;
 mod dump;
+mod run;
+mod service;
 
 use std::process::ExitCode;
 
@@ -16,14 +19,20 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Run(run::RunArgs),
+    Devices(devices::DevicesArgs),
     Dump(dump::DumpArgs),
+    Service(service::ServiceArgs),
 }
 
 impl Cli {
     /// Does what the command line says.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         match self.command {
+            Command::Run(args) => args.run(),
+            Command::Devices(args) => args.run(),
             Command::Dump(args) => args.run(),
+            Command::Service(args) => args.run(),
         }
     }
 }
