@@ -1,0 +1,39 @@
+//! What our library puts on the wire between two of its own, judged by tshark and scapy.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use conformance::{
+    Family, Library, Recording, Scene, perftest, pingpong,
+    scene::JUMBO,
+    suite::{Shared, Suite},
+};
+
+fn main() {
+    let mut suite = Suite::new();
+    let library = Shared::new(Library::build);
+    for family in Family::ALL {
+        let on_one_host = Arc::clone(&library);
+        suite.check(format!("one host, {family}: ping-pongs"), move || {
+            pingpongs(&Scene::one_host(&on_one_host.obtain()?)?, family)
+        });
+        for case in perftest::Case::few_for_emulated_hosts() {
+            let library = Arc::clone(&library);
+            suite.check(format!("two hosts, {family}: {case}"), move || {
+                let scene = Scene::two_hosts(&library.obtain()?, JUMBO)?;
+                let recording = Recording::start(&scene)?;
+                case.play(&scene, family)?;
+                recording.stop()?.is_clean()
+            });
+        }
+    }
+    suite.run()
+}
+
+fn pingpongs(scene: &Scene, family: Family) -> Result<()> {
+    let recording = Recording::start(scene)?;
+    for case in pingpong::Case::for_emulated_hosts() {
+        case.play(scene, family).with_context(|| case.to_string())?;
+    }
+    recording.stop()?.is_clean()
+}
