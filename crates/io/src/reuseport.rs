@@ -6,6 +6,9 @@
 //! moving the last socket into it, and then that one would receive what is meant for the gap.
 //!
 //! [`ReuseportGroup::renew`] puts this very move to use.
+//!
+//! The sockets of a group have the smallest buffers there are, so that packets for an index that nobody has cannot pile up.
+//! [`UdpSocket::from_fd`], by which the receiver of a socket adopts it, gives it proper ones.
 
 use std::fs;
 use std::io;
@@ -13,7 +16,10 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::net::sockopt;
 
-use crate::udp::{BindError, UdpOptions, UdpSocket, failed, set_value};
+use crate::udp::{BindError, BufferSizes, UdpOptions, UdpSocket, failed, set_value};
+
+/// How the sockets of a group are made.
+const OPTIONS: UdpOptions = UdpOptions { buffers: BufferSizes::SMALLEST, segmentation: true };
 
 /// Which socket of a group a datagram goes to: the one whose index is the big-endian 32-bit word at `offset` in the payload,
 /// of which `mask` is kept.
@@ -38,7 +44,6 @@ pub struct ReuseportGroup {
     /// The socket last let go, by index and inode number, until it is known to be gone.
     leaving: Option<(usize, u64)>,
     port: u16,
-    options: UdpOptions,
 }
 
 /// Why a socket was not replaced.
@@ -65,21 +70,21 @@ impl ReuseportGroup {
     /// Binds `count` sockets to `port` (0: the kernel chooses one), at least two, in the order of their index.
     ///
     /// Nobody else may have the port, even if willing to share it.
-    pub fn bind(port: u16, count: usize, steering: Steering, options: UdpOptions) -> Result<Self, BindError> {
+    pub fn bind(port: u16, count: usize, steering: Steering) -> Result<Self, BindError> {
         // Bound exclusively, then opened to the others: so a second group on the port fails instead of mixing in.
-        let first = options.bind(port)?;
+        let first = OPTIONS.bind(port)?;
         sockopt::set_socket_reuseport(&first, true)
             .map_err(io::Error::from)
             .map_err(failed("share the port of"))?;
         let port = first.port();
-        let second = join(port, &options)?;
+        let second = join(port)?;
         steer(&first, steering).map_err(failed("steer"))?;
         let mut sockets = vec![Some(first), Some(second)];
         while sockets.len() < count {
-            sockets.push(Some(join(port, &options)?));
+            sockets.push(Some(join(port)?));
         }
         let spare = sockets.pop().flatten();
-        Ok(Self { sockets, spare, leaving: None, port, options })
+        Ok(Self { sockets, spare, leaving: None, port })
     }
 
     /// The port bound.
@@ -146,15 +151,15 @@ impl ReuseportGroup {
 
     fn ensure_spare(&mut self) -> Result<(), BindError> {
         if self.spare.is_none() {
-            self.spare = Some(join(self.port, &self.options)?);
+            self.spare = Some(join(self.port)?);
         }
         Ok(())
     }
 }
 
 /// Binds one more socket to a port that is shared.
-fn join(port: u16, options: &UdpOptions) -> Result<UdpSocket, BindError> {
-    options.bind_with(port, |fd: &OwnedFd| Ok(sockopt::set_socket_reuseport(fd, true)?))
+fn join(port: u16) -> Result<UdpSocket, BindError> {
+    OPTIONS.bind_with(port, |fd: &OwnedFd| Ok(sockopt::set_socket_reuseport(fd, true)?))
 }
 
 fn steer(member: impl AsFd, steering: Steering) -> io::Result<()> {

@@ -5,6 +5,30 @@
 //! cuts up (generic segmentation offload). [`UdpSocket::receive`] fills a [`ReceiveBatch`], each entry of which may in
 //! turn be a run of packets that the kernel put together (generic receive offload).
 //!
+//! ```
+//! use io::udp::{Piece, ReceiveBatch, Transmit, UdpSocket};
+//!
+//! let (sender, receiver) = (UdpSocket::bind(0)?, UdpSocket::bind(0)?);
+//! let (header, payload) = ([1; 12], [2; 88]);
+//! let packet = [Piece::new(&header), Piece::new(&payload)];
+//! let run = [packet, packet, packet].concat();
+//! sender.send(&Transmit {
+//!     destination: ([127, 0, 0, 1], receiver.port()).into(),
+//!     source: None,
+//!     traffic_class: 0,
+//!     hop_limit: None,
+//!     segment_size: std::num::NonZeroU16::new(100),
+//!     pieces: &run,
+//! })?;
+//! let mut batch = ReceiveBatch::new(8);
+//! let mut packets = 0;
+//! while receiver.receive(&mut batch)? > 0 {
+//!     packets += batch.datagrams().flat_map(|datagram| datagram.segments()).count();
+//! }
+//! assert_eq!(packets, 3);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # The IPv4 identification
 //!
 //! Checksums of upper protocols may cover fields of the IPv4 header (the ICRC of RoCE v2 does, IBTA annex A17), so what
@@ -63,6 +87,11 @@ pub struct BufferSizes {
     pub send: usize,
 }
 
+impl BufferSizes {
+    /// Asks for the least the kernel gives: room for a few small datagrams.
+    pub const SMALLEST: Self = Self { receive: 0, send: 0 };
+}
+
 /// What went wrong on a socket since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UdpCounters {
@@ -103,9 +132,9 @@ impl UdpSocket {
         UdpOptions::default().bind(port)
     }
 
-    /// Adopts a bound UDP socket that another process made, and sets on it all that this module relies upon.
+    /// Adopts a bound UDP socket that another process made, with the default options.
     pub fn from_fd(fd: OwnedFd) -> io::Result<Self> {
-        bind::adopt(fd, true)
+        UdpOptions::default().adopt(fd)
     }
 
     /// The port bound.

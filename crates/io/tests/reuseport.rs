@@ -10,13 +10,13 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use io::reuseport::{RenewError, ReuseportGroup, Steering};
-use io::udp::{BindError, Piece, ReceiveBatch, Transmit, UdpOptions, UdpSocket};
+use io::udp::{BindError, Piece, ReceiveBatch, Transmit, UdpSocket};
 
 const WORD_AT_4: Steering = Steering { offset: 4, mask: 0xFF };
 
 fn group(count: u32) -> ReuseportGroup {
     let steering = Steering { mask: count - 1, ..WORD_AT_4 };
-    ReuseportGroup::bind(0, count as usize, steering, UdpOptions::default()).unwrap()
+    ReuseportGroup::bind(0, count as usize, steering).unwrap()
 }
 
 /// A payload for `index`, with all the bits outside of the mask set at random.
@@ -37,6 +37,11 @@ fn renew(group: &mut ReuseportGroup, index: usize) {
     }
 }
 
+/// The socket of `index` as a process that was given it has it.
+fn given(group: &ReuseportGroup, index: usize) -> UdpSocket {
+    UdpSocket::from_fd(group.socket(index).unwrap().as_fd().try_clone_to_owned().unwrap()).unwrap()
+}
+
 /// How many datagrams wait at `socket`.
 fn waiting(socket: &UdpSocket) -> usize {
     let mut batch = ReceiveBatch::new(4);
@@ -55,6 +60,7 @@ fn check_steering(group: &ReuseportGroup) {
     let to = |ip: IpAddr| SocketAddr::new(ip, group.port());
     for index in 0..group.len() {
         let bytes = payload(index as u32, mask);
+        let receiver = group.socket(index).unwrap();
         for ip in [IpAddr::V6(Ipv6Addr::LOCALHOST), IpAddr::V4(Ipv4Addr::LOCALHOST)] {
             dual.send(&Transmit {
                 destination: to(ip),
@@ -65,9 +71,10 @@ fn check_steering(group: &ReuseportGroup) {
                 pieces: &[Piece::new(&bytes)],
             })
             .unwrap();
+            assert_eq!(waiting(receiver), 1, "index {index}, {ip}");
         }
         v4.send_to(&bytes, to(Ipv4Addr::LOCALHOST.into())).unwrap();
-        assert_eq!(waiting(group.socket(index).unwrap()), 3, "index {index}");
+        assert_eq!(waiting(receiver), 1, "index {index} from an IPv4 socket");
     }
     for index in 0..group.len() {
         assert_eq!(waiting(group.socket(index).unwrap()), 0, "index {index} received what is not its own");
@@ -91,7 +98,7 @@ fn every_datagram_goes_to_its_socket_without_privileges() {
 #[test]
 fn a_whole_run_goes_to_the_socket_of_its_first_packet() {
     let group = group(8);
-    let sender = UdpSocket::bind(0).unwrap();
+    let (sender, receiver) = (UdpSocket::bind(0).unwrap(), given(&group, 5));
     let bytes: Vec<_> = [payload(5, 7); 20].concat();
     sender
         .send(&Transmit {
@@ -103,23 +110,36 @@ fn a_whole_run_goes_to_the_socket_of_its_first_packet() {
             pieces: &[Piece::new(&bytes)],
         })
         .unwrap();
-    assert_eq!(waiting(group.socket(5).unwrap()), 20);
+    assert_eq!(waiting(&receiver), 20);
 }
 
 #[test]
 fn what_is_too_short_goes_to_the_first() {
     let group = group(4);
+    let receiver = given(&group, 0);
     let sender = StdSocket::bind("[::1]:0").unwrap();
     for length in 0..8 {
         sender.send_to(&[0xFF; 8][..length], (Ipv6Addr::LOCALHOST, group.port())).unwrap();
     }
-    assert_eq!(waiting(group.socket(0).unwrap()), 8);
+    assert_eq!(waiting(&receiver), 8);
+}
+
+#[test]
+fn packets_for_nobody_do_not_pile_up() {
+    let group = group(4);
+    let unused = group.socket(1).unwrap().buffer_sizes().unwrap();
+    let sender = StdSocket::bind("[::1]:0").unwrap();
+    for _ in 0..1000 {
+        sender.send_to(&payload(1, 3), (Ipv6Addr::LOCALHOST, group.port())).unwrap();
+    }
+    assert!((1..10).contains(&waiting(group.socket(1).unwrap())));
+    assert!(given(&group, 1).buffer_sizes().unwrap().receive > 10 * unused.receive);
 }
 
 #[test]
 fn two_groups_do_not_mix() {
     let first = group(4);
-    let second = ReuseportGroup::bind(first.port(), 4, WORD_AT_4, UdpOptions::default());
+    let second = ReuseportGroup::bind(first.port(), 4, WORD_AT_4);
     assert!(matches!(second, Err(BindError::PortInUse { port }) if port == first.port()), "{second:?}");
     check_steering(&first);
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use ::io::channel::{Channel, Listener, Received};
 use ::io::poll::{Interest, Poller};
 use ::io::reuseport::{RenewError, ReuseportGroup, Steering};
-use ::io::udp::{BindError, UdpOptions};
+use ::io::udp::BindError;
 use wire::ROCE_V2_PORT;
 
 use super::protocol::{self, Answer, MAX_MESSAGE};
@@ -51,7 +51,7 @@ pub fn serve(stay: bool) -> Result<(), ServiceError> {
         io::ErrorKind::AddrInUse => ServiceError::AlreadyRunning,
         _ => error.into(),
     })?;
-    match ReuseportGroup::bind(ROCE_V2_PORT, SLOTS, STEERING, UdpOptions::default()) {
+    match ReuseportGroup::bind(ROCE_V2_PORT, SLOTS, STEERING) {
         Ok(group) => Service::new(listener, Slots::new(group)).run(stay),
         Err(error) => refuse_all(listener, &error),
     }

@@ -63,34 +63,39 @@ impl UdpOptions {
         port: u16,
         prepare: impl Fn(&OwnedFd) -> io::Result<()>,
     ) -> Result<UdpSocket, BindError> {
-        let fd = open_bound(port, prepare)?;
-        options::enlarge_buffers(&fd, self.buffers).map_err(failed("set the buffers of"))?;
-        adopt(fd, self.segmentation).map_err(failed("configure"))
+        self.adopt(open_bound(port, prepare)?).map_err(failed("configure"))
+    }
+
+    /// Adopts a bound UDP socket that another process made, and sets on it all that this module relies upon.
+    pub fn adopt(&self, fd: OwnedFd) -> io::Result<UdpSocket> {
+        let family = family(&fd)?;
+        let port = local_port(&fd)?;
+        rustix::io::ioctl_fionbio(&fd, true)?;
+        options::resize_buffers(&fd, self.buffers)?;
+        let receive_offload = options::configure(&fd, family)?;
+        let segmentation = self.segmentation && options::offers_segmentation(&fd);
+        Ok(UdpSocket {
+            fd,
+            family,
+            port,
+            receive_offload,
+            without_offload: WithoutOffload::new(!segmentation),
+            counters: Counters::default(),
+        })
     }
 }
 
-/// Makes a [`UdpSocket`] of a bound socket.
-pub(super) fn adopt(fd: OwnedFd, segmentation: bool) -> io::Result<UdpSocket> {
+/// The family of a datagram socket; anything else is refused.
+fn family(fd: impl AsFd) -> io::Result<Family> {
+    let refused = |reason| Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
     if sockopt::socket_type(&fd)? != SocketType::DGRAM {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a datagram socket"));
+        return refused("not a datagram socket");
     }
-    let family = match sockopt::socket_domain(&fd)? {
-        AddressFamily::INET6 => Family::Dual,
-        AddressFamily::INET => Family::V4,
-        _ => return Err(io::Error::new(io::ErrorKind::InvalidInput, "not an IP socket")),
-    };
-    rustix::io::ioctl_fionbio(&fd, true)?;
-    let receive_offload = options::configure(&fd, family)?;
-    let segmentation = segmentation && options::offers_segmentation(&fd);
-    let port = local_port(&fd)?;
-    Ok(UdpSocket {
-        fd,
-        family,
-        port,
-        receive_offload,
-        without_offload: WithoutOffload::new(!segmentation),
-        counters: Counters::default(),
-    })
+    match sockopt::socket_domain(&fd)? {
+        AddressFamily::INET6 => Ok(Family::Dual),
+        AddressFamily::INET => Ok(Family::V4),
+        _ => refused("not an IP socket"),
+    }
 }
 
 /// An IPv6 socket for both families, or an IPv4 socket where there is no IPv6.

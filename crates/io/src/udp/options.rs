@@ -58,7 +58,7 @@ pub(super) fn offers_segmentation(fd: impl AsFd) -> bool {
 }
 
 /// Asks for `wanted`, beyond the system's limit if privileged, else up to it.
-pub(super) fn enlarge_buffers(fd: impl AsFd, wanted: BufferSizes) -> io::Result<()> {
+pub(super) fn resize_buffers(fd: impl AsFd, wanted: BufferSizes) -> io::Result<()> {
     if sockopt::set_socket_recv_buffer_size_force(&fd, wanted.receive).is_err() {
         sockopt::set_socket_recv_buffer_size(&fd, wanted.receive)?;
     }
