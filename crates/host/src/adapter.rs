@@ -274,7 +274,10 @@ impl Adapter {
 
     /// Serves the wire once: receives, sends, and does what is due.
     pub fn progress(&self) {
-        self.serve(|engine, now| engine.progress(now));
+        self.serve(|engine, now| {
+            self.shared.last_poll.store(now.as_picos(), Ordering::Relaxed);
+            engine.progress(now)
+        });
     }
 
     /// Calls `access` while no registered memory is read or written by the adapter.

@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use nic::verbs::{Completion, Cq, CqError, CreateError};
@@ -29,6 +30,8 @@ struct Inner {
     channel: Arc<CompletionChannel>,
     /// Whether the channel is one of several queues.
     is_shared: bool,
+    /// Threads in [`CompletionQueue::wait`].
+    sleepers: AtomicUsize,
 }
 
 /// Why waiting for a completion ended without one.
@@ -62,7 +65,7 @@ impl CompletionQueue {
         is_shared: bool,
     ) -> Result<Self, CreateError> {
         let (cq, _) = context.adapter().create_cq(capacity, Some((Arc::clone(&channel), cookie)))?;
-        Ok(Self { inner: Arc::new(Inner { context, cq, channel, is_shared }) })
+        Ok(Self { inner: Arc::new(Inner { context, cq, channel, is_shared, sleepers: AtomicUsize::new(0) }) })
     }
 
     /// The name by which events tell of it.
@@ -95,6 +98,16 @@ impl CompletionQueue {
                 return Ok(completion);
             }
         }
+        self.inner.sleepers.fetch_add(1, Ordering::SeqCst);
+        let result = self.sleep_until(deadline);
+        if self.inner.sleepers.fetch_sub(1, Ordering::SeqCst) > 1 && result.is_ok() {
+            // One event may stand for the completions of several sleepers: the next one has to look.
+            self.inner.channel.push(CqNotification { cq: self.inner.cq, cookie: 0 });
+        }
+        result
+    }
+
+    fn sleep_until(&self, deadline: Option<Instant>) -> Result<Completion, WaitError> {
         loop {
             self.arm(false)?;
             // What came before it was armed raises no event.

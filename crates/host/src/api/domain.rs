@@ -115,6 +115,35 @@ impl Drop for Inner {
 }
 
 /// Where datagrams are sent. Clones are the same one.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use host::{Access, Context, Data, QpType, Work, devices};
+///
+/// # host::slot::start_in_child()?;
+/// # let device = &devices()?[0];
+/// let receiver = Context::open(device)?.protection_domain()?;
+/// let received = receiver.context().completion_queue(16)?;
+/// let target = receiver.queue_pair(QpType::Ud, &received).build()?;
+/// target.activate()?;
+/// // Datagrams arrive with 40 bytes in front, which tell where they came from.
+/// let memory = receiver.register(4096, Access::LOCAL)?;
+/// target.receive(0, &[memory.slice(..)?])?;
+/// let peer = target.endpoint();
+///
+/// let sender = Context::open(device)?.protection_domain()?;
+/// let sent = sender.context().completion_queue(16)?;
+/// let qp = sender.queue_pair(QpType::Ud, &sent).build()?;
+/// qp.activate()?;
+/// let handle = sender.address_handle_to(&peer, 0)?;
+/// qp.post(&Work::send(Data::Inline(&[b"to whom it may concern"])).to(&handle, &peer))?;
+///
+/// let arrived = received.wait(Duration::from_secs(10))?;
+/// assert_eq!(arrived.source_qp, qp.number());
+/// assert_eq!(memory.to_vec(40..arrived.byte_length as usize)?, b"to whom it may concern");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct AddressHandle {
     inner: Arc<AhInner>,

@@ -18,6 +18,47 @@ use super::shared_receive::SharedReceiveQueue;
 use super::work::{Receive, Work};
 
 /// A queue pair. Clones are the same one.
+///
+/// Two programs that have a TCP connection connect their queue pairs over it:
+///
+/// ```
+/// use std::net::{TcpListener, TcpStream};
+/// use std::time::Duration;
+///
+/// use host::{Access, Context, Data, QpType, Work, devices, exchange};
+///
+/// type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+///
+/// fn receive_greeting(stream: &TcpStream) -> Result<Vec<u8>> {
+///     let pd = Context::open(&devices()?[0])?.protection_domain()?;
+///     let queue = pd.context().completion_queue(16)?;
+///     let qp = pd.queue_pair(QpType::Rc, &queue).build()?;
+///     let memory = pd.register(4096, Access::LOCAL)?;
+///     // Receives are posted before the peer can send.
+///     qp.receive(0, &[memory.slice(..)?])?;
+///     qp.connect(&exchange(stream, &qp.endpoint())?)?;
+///     let received = queue.wait(Duration::from_secs(10))?;
+///     Ok(memory.to_vec(..received.byte_length as usize)?)
+/// }
+///
+/// fn send_greeting(stream: &TcpStream) -> Result<()> {
+///     let pd = Context::open(&devices()?[0])?.protection_domain()?;
+///     let queue = pd.context().completion_queue(16)?;
+///     let qp = pd.queue_pair(QpType::Rc, &queue).build()?;
+///     qp.connect(&exchange(stream, &qp.endpoint())?)?;
+///     qp.post(&Work::send(Data::Inline(&[b"good morning"])))?;
+///     assert!(queue.wait(Duration::from_secs(10))?.is_success());
+///     Ok(())
+/// }
+///
+/// # host::slot::start_in_child()?;
+/// let listener = TcpListener::bind("127.0.0.1:0")?;
+/// let address = listener.local_addr()?;
+/// let sender = std::thread::spawn(move || send_greeting(&TcpStream::connect(address)?));
+/// assert_eq!(receive_greeting(&listener.accept()?.0)?, b"good morning");
+/// sender.join().unwrap()?;
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct QueuePair {
     inner: Arc<Inner>,

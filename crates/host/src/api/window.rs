@@ -9,6 +9,37 @@ use super::domain::ProtectionDomain;
 
 /// A memory window. [`Work::bind`](super::Work::bind) puts it over a part of a region.
 ///
+/// ```
+/// # use std::time::Duration;
+/// # use host::{Access, Context, Data, MwType, QpType, Remote, Status, Work, devices};
+/// # host::slot::start_in_child()?;
+/// # let device = &devices()?[0];
+/// # let server = Context::open(device)?.protection_domain()?;
+/// # let server_queue = server.context().completion_queue(16)?;
+/// # let server_qp = server.queue_pair(QpType::Rc, &server_queue).build()?;
+/// # let client = Context::open(device)?.protection_domain()?;
+/// # let client_queue = client.context().completion_queue(16)?;
+/// # let client_qp = client.queue_pair(QpType::Rc, &client_queue).build()?;
+/// # client_qp.connect(&server_qp.endpoint())?;
+/// # server_qp.connect(&client_qp.endpoint())?;
+/// // Peers may not access the region as such, but windows may be put over parts of it.
+/// let memory = server.register(4096, Access { window_bind: true, ..Access::LOCAL })?;
+/// let window = server.memory_window(MwType::Type2)?;
+/// let rights = Access { remote_write: true, ..Access::default() };
+/// server_qp.post(&Work::bind(&window, memory.slice(1024..2048)?, rights))?;
+/// assert!(server_queue.wait(Duration::from_secs(10))?.is_success());
+///
+/// let to = Remote { address: memory.remote().address + 1024, rkey: window.rkey() };
+/// client_qp.post(&Work::write(Data::Inline(&[b"inside"]), to))?;
+/// assert!(client_queue.wait(Duration::from_secs(10))?.is_success());
+///
+/// server_qp.post(&Work::invalidate(&window))?;
+/// assert!(server_queue.wait(Duration::from_secs(10))?.is_success());
+/// client_qp.post(&Work::write(Data::Inline(&[b"too late"]), to))?;
+/// assert_eq!(client_queue.wait(Duration::from_secs(10))?.status, Status::RemoteAccessError);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// A region whose owner drops it while a window covers it goes with the window.
 #[derive(Debug)]
 pub struct MemoryWindow {
