@@ -80,3 +80,28 @@ fn duplication() {
 fn everything_at_once() {
     sweep(Faults { loss: 30, duplicate: 30, reorder: 30, late_receive: 300 }, 2_000);
 }
+
+#[test]
+fn equal_seeds_give_equal_traces() {
+    let trace = |seed| {
+        let faults = Faults { loss: 30, duplicate: 30, reorder: 30, late_receive: 300 };
+        let setup = Setup { timeout: 6, faults, seed, trace: true, ..Setup::default() };
+        traffic::run(setup, 300).link.trace
+    };
+    assert!(trace(1).is_some_and(|lines| lines.len() > 1000));
+    assert!(trace(1) == trace(1));
+    assert!(trace(1) != trace(2));
+}
+
+#[test]
+#[ignore = "millions of operations take minutes"]
+fn soak() {
+    for faults in [
+        Faults { loss: 10, ..Faults::default() },
+        Faults { loss: 50, ..Faults::default() },
+        Faults { loss: 100, ..Faults::default() },
+        Faults { loss: 30, duplicate: 30, reorder: 30, late_receive: 300 },
+    ] {
+        sweep(faults, 25_000);
+    }
+}

@@ -174,7 +174,7 @@ fn trap_07_a_retransmit_timer_does_not_shorten_an_rnr_wait() {
 fn trap_09_psns_wrap() {
     let psns = [Psn::new(0xFF_FFFB), Psn::new(0x7F_FFFB)];
     let mut pair = Pair::new(Setup { psns, ..Setup::default() });
-    for side in 0..2 {
+    for (side, psn) in psns.into_iter().enumerate() {
         for number in 0..8 {
             let (sge, remote) = (pair.sge(side, 0, 3000), pair.remote(side, TARGET));
             pair.send(side, 2 * number, SendOperation::Write(remote), &[sge]);
@@ -182,8 +182,8 @@ fn trap_09_psns_wrap() {
             pair.drive();
         }
         assert_eq!(pair.sent(side), (0..16).map(|id| (id, Status::Success)).collect::<Vec<_>>());
-        assert_eq!(pair.attributes(side).sq_psn, psns[side] + 48);
-        assert_eq!(pair.attributes(1 - side).rq_psn, psns[side] + 48);
+        assert_eq!(pair.attributes(side).sq_psn, psn + 48);
+        assert_eq!(pair.attributes(1 - side).rq_psn, psn + 48);
     }
 }
 

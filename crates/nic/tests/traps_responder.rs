@@ -116,46 +116,49 @@ fn trap_04_a_duplicate_atomic_is_answered_from_its_saved_result() {
     assert_eq!(*pair.bytes(1, TARGET, 8), 81_u64.to_ne_bytes());
 }
 
+/// A request with a RETH for the region.
+fn reth(pair: &Pair, operation: Operation, length: u32) -> Headers {
+    with_reth(packet(pair, operation, 0), BASE + TARGET, pair.sides[1].key, length)
+}
+
+fn atomic(pair: &Pair, va: u64) -> Headers {
+    let operands = AtomicEth { va, rkey: pair.sides[1].key, swap_or_add: 1, compare: 0 };
+    Headers { extended: Extended::Atomic(operands), ..packet(pair, Operation::FetchAdd, 0) }
+}
+
+/// A bad request: its headers, the length of its payload, and whether its access is what is refused.
+struct Refused(fn(&Pair) -> Headers, usize, bool);
+
+#[rustfmt::skip]
+const REFUSED: [Refused; 10] = [
+    // The order of opcodes.
+    Refused(|pair| packet(pair, Operation::SendMiddle, 0), 1024, false),
+    Refused(|pair| packet(pair, Operation::WriteLast, 0), 1024, false),
+    // Lengths: of packets, and of the message.
+    Refused(|pair| packet(pair, Operation::SendFirst, 0), 1020, false),
+    Refused(|pair| reth(pair, Operation::WriteOnly, 8), 4, false),
+    Refused(|pair| reth(pair, Operation::WriteFirst, 1024), 1024, false),
+    Refused(|pair| reth(pair, Operation::ReadRequest, u32::MAX), 0, false),
+    // Alignment.
+    Refused(|pair| atomic(pair, BASE + 4), 0, false),
+    // Keys and bounds.
+    Refused(|pair| reth(pair, Operation::ReadRequest, 1 << 30), 0, true),
+    Refused(|pair| atomic(pair, BASE + MEMORY), 0, true),
+    Refused(|pair| with_reth(packet(pair, Operation::WriteOnly, 0), BASE, 1, 4), 4, true),
+];
+
 #[test]
 fn trap_08_a_refusal_that_uses_no_receive_is_answered_and_raises_an_event() {
-    let reth = |pair: &Pair, operation, length| {
-        let headers = packet(pair, operation, 0);
-        with_reth(headers, BASE + TARGET, pair.sides[1].key, length)
-    };
-    let atomic = |pair: &Pair, va| Headers {
-        extended: Extended::Atomic(AtomicEth { va, rkey: pair.sides[1].key, swap_or_add: 1, compare: 0 }),
-        ..packet(pair, Operation::FetchAdd, 0)
-    };
-    let full = vec![0; 1024];
-    let cases: Vec<(Box<dyn Fn(&Pair) -> Headers>, &[u8], &str)> = vec![
-        // The order of opcodes.
-        (Box::new(|pair| packet(pair, Operation::SendMiddle, 0)), &full, "InvalidRequest"),
-        (Box::new(|pair| packet(pair, Operation::WriteLast, 0)), &full, "InvalidRequest"),
-        // Lengths: of packets, and of the message.
-        (Box::new(|pair| packet(pair, Operation::SendFirst, 0)), &full[..1020], "InvalidRequest"),
-        (Box::new(move |pair| reth(pair, Operation::WriteOnly, 8)), &full[..4], "InvalidRequest"),
-        (Box::new(move |pair| reth(pair, Operation::WriteFirst, 1024)), &full, "InvalidRequest"),
-        (Box::new(move |pair| reth(pair, Operation::ReadRequest, u32::MAX)), &[], "InvalidRequest"),
-        // Alignment.
-        (Box::new(move |pair| atomic(pair, BASE + 4)), &[], "InvalidRequest"),
-        // Keys and bounds.
-        (Box::new(move |pair| reth(pair, Operation::ReadRequest, 1 << 30)), &[], "RemoteAccess"),
-        (Box::new(move |pair| atomic(pair, BASE + MEMORY)), &[], "RemoteAccess"),
-        (
-            Box::new(|pair| with_reth(packet(pair, Operation::WriteOnly, 0), BASE, 1, 4)),
-            &full[..4],
-            "RemoteAccess",
-        ),
-    ];
-    for (number, (make, payload, expected)) in cases.into_iter().enumerate() {
+    for (number, Refused(make, length, is_access)) in REFUSED.into_iter().enumerate() {
         let mut pair = Pair::default();
         pair.recv(1, 20, &[]);
         let headers = make(&pair);
-        pair.inject(1, &headers, payload);
+        pair.inject(1, &headers, &vec![0; length]);
         let qpn = pair.sides[1].qpn;
-        let event = match expected {
-            "InvalidRequest" => AsyncEvent::QpRequestError(qpn),
-            _ => AsyncEvent::QpAccessError(qpn),
+        let (event, expected) = if is_access {
+            (AsyncEvent::QpAccessError(qpn), "RemoteAccess")
+        } else {
+            (AsyncEvent::QpRequestError(qpn), "InvalidRequest")
         };
         assert_eq!((pair.state(1), pair.events(1)), (QpState::Error, vec![event]), "case {number}");
         assert_eq!(pair.received(1), [(20, Status::WorkRequestFlushed)], "case {number}");

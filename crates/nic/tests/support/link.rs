@@ -7,6 +7,7 @@ use nic::packet::PayloadSource;
 use nic::{Arrival, Duration, Instant, Segment, Transmit};
 use wire::{Gid, Headers};
 
+use super::Setup;
 use super::memory::VecMemory;
 
 /// How often a packet suffers what, in parts of 1000.
@@ -63,15 +64,15 @@ impl PartialOrd for Packet {
 const DELAY: Duration = Duration::from_micros(1);
 
 impl Link {
-    pub fn new(faults: Faults, seed: u64) -> Self {
+    pub fn new(setup: &Setup) -> Self {
         Self {
-            faults,
-            random: Random(seed),
+            faults: setup.faults,
+            random: Random(setup.seed),
             packets: BinaryHeap::new(),
             sequence: 0,
             drop: None,
             mark: false,
-            trace: None,
+            trace: setup.trace.then(Vec::new),
             sent: [0; 2],
         }
     }

@@ -65,6 +65,8 @@ pub struct Setup {
     pub seed: u64,
     /// Packets taken from an adapter at once.
     pub run: usize,
+    /// Whether the link keeps a line for each packet.
+    pub trace: bool,
 }
 
 impl Default for Setup {
@@ -92,6 +94,7 @@ impl Default for Setup {
             faults: Faults::default(),
             seed: 1,
             run: 16,
+            trace: false,
         }
     }
 }
@@ -116,14 +119,8 @@ impl Pair {
     pub fn new(setup: Setup) -> Self {
         let mut sides = [Side::new(&setup, 1), Side::new(&setup, 2)];
         let srqs = core::array::from_fn(|side| sides[side].create_qp(&setup));
-        let mut pair = Self {
-            sides,
-            link: Link::new(setup.faults, setup.seed),
-            now: Instant::ZERO,
-            run: setup.run,
-            setup,
-            srqs,
-        };
+        let mut pair =
+            Self { sides, link: Link::new(&setup), now: Instant::ZERO, run: setup.run, setup, srqs };
         pair.connect();
         pair
     }
