@@ -23,8 +23,12 @@ pub const VENDOR_ID: u32 = 0x02_53_56;
 /// The only part there is.
 pub const VENDOR_PART_ID: u32 = 1;
 
-/// Bytes in flight per connection at most. A receiving socket's buffer holds a few such windows.
-const WINDOW: u32 = 256 << 10;
+/// Bytes in flight per connection, at most and at least.
+const WINDOW: std::ops::RangeInclusive<u32> = 64 << 10..=1 << 20;
+
+/// How many full windows a receiving socket's buffer shall hold, counted as the kernel does: with its
+/// overhead, which doubles small packets.
+const WINDOWS_PER_BUFFER: usize = 8;
 
 /// The device that every machine has: RoCE v2 on all its addresses.
 #[derive(Clone, Debug, PartialEq)]
@@ -86,13 +90,16 @@ impl Device {
             error,
         })?;
         let limits = self.limits();
+        // The peer's buffer is taken to be like ours, which on the same machine it is.
+        let window = slot.socket().buffer_sizes()?.receive / WINDOWS_PER_BUFFER;
+        let window = (window as u32).clamp(*WINDOW.start(), *WINDOW.end());
         let mut nic = Nic::new(
             nic::Config {
                 qpn_suffix: u32::from(slot.number()),
                 qpn_suffix_bits: SUFFIX_BITS,
                 limits,
                 seed: seed(),
-                window: WINDOW,
+                window,
                 ecn: true,
                 ..nic::Config::default()
             },
