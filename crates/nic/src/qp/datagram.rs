@@ -34,7 +34,7 @@ pub(crate) struct Destination {
     pub qkey: u32,
 }
 
-/// A queue key with this bit stands for the queue pair's own (IBTA 10.2.5): programs without privileges
+/// A queue key with this bit stands for the queue pair's own (IBTA 10.2.4): programs without privileges
 /// cannot send with such a key.
 const PRIVILEGED_QKEY: u32 = 1 << 31;
 
@@ -191,7 +191,7 @@ pub(crate) fn receive<M: Memory>(
 }
 
 /// The network header in the 40 bytes of a GRH: an IPv6 header as it is, an IPv4 header in the last 20
-/// (IBTA A17.4.5.1). What the sender alone knows of it (flow label, identification) is zero.
+/// (IBTA A17). What the sender alone knows of it (flow label, identification) is zero.
 fn network_header(arrival: &Arrival, headers: &Headers, payload: usize) -> [u8; GRH_SPACE as usize] {
     /// UDP before the transport headers, and the invariant CRC behind the payload.
     const AROUND: usize = 8 + 4;

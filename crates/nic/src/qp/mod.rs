@@ -3,6 +3,8 @@
 //! | file | idea |
 //! |---|---|
 //! | `state`, `modify` | which states and attributes there are, and what may follow what |
+//! | `lifecycle` | how it comes to work, drains, and breaks |
+//! | `transport` | which machines a kind of queue pair has |
 //! | `requester` | sends requests and takes their answers (RC, UC) |
 //! | `responder` | takes requests and answers them (RC, UC) |
 //! | `datagram` | sends and takes datagrams (UD) |
@@ -14,6 +16,7 @@
 mod connection;
 mod datagram;
 mod environment;
+mod lifecycle;
 mod modify;
 mod notification;
 mod requester;
@@ -23,6 +26,7 @@ mod send_queue;
 mod state;
 mod table;
 mod timer;
+mod transport;
 
 pub(crate) use datagram::Destination;
 pub(crate) use environment::Environment;
@@ -33,20 +37,15 @@ use smallvec::SmallVec;
 use wire::{Headers, Qpn};
 
 use self::connection::Connection;
-use self::datagram::DatagramSender;
 use self::notification::NotificationPoint;
-use self::requester::Requester;
-use self::responder::{Breach, Responder, UnreliableResponder};
+use self::transport::Transport;
 use crate::congestion::CongestionControl;
 use crate::memory::{Memory, Payload};
 use crate::nic::Config;
 use crate::packet::{Arrival, PayloadSource, Route, Run, Transmit};
 use crate::receive::ReceiveQueue;
 use crate::time::Instant;
-use crate::verbs::{
-    AsyncEvent, CompletionOpcode, PostError, QpAttributes, QpInit, QpState, QpType, RecvRequest, SendRequest,
-    Status,
-};
+use crate::verbs::{AsyncEvent, PostError, QpAttributes, QpInit, QpState, QpType, RecvRequest, SendRequest};
 
 /// Bytes of a packet that are not payload, about: Ethernet, IPv4, UDP, BTH, a RETH half the time, ICRC.
 const PACKET_OVERHEAD: u32 = 66;
@@ -73,14 +72,6 @@ pub(crate) struct QueuePair {
     is_established: bool,
 }
 
-/// The protocol machines of a kind of queue pair.
-#[derive(Debug)]
-enum Transport {
-    Reliable(Requester, Responder),
-    Unreliable(Requester, UnreliableResponder),
-    Datagram(DatagramSender),
-}
-
 /// What the adapter's schedule knows of a queue pair.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Scheduled {
@@ -96,18 +87,13 @@ impl QueuePair {
     /// A queue pair in RESET, of objects that exist and sizes that were checked.
     pub fn new(qpn: Qpn, init: QpInit, config: &Config) -> Self {
         let sizes = init.capabilities;
-        let requester = || Requester::new(config.window);
         Self {
             qpn,
             attributes: QpAttributes::in_reset(init),
             receives: ReceiveQueue::new(sizes.max_recv_wr, sizes.max_recv_sge),
             scheduled: Scheduled::default(),
             route: Route::default(),
-            transport: match init.qp_type {
-                QpType::Rc => Transport::Reliable(requester(), Responder::default()),
-                QpType::Uc => Transport::Unreliable(requester(), UnreliableResponder::default()),
-                QpType::Ud => Transport::Datagram(DatagramSender::default()),
-            },
+            transport: Transport::new(init.qp_type, config),
             notifications: NotificationPoint::default(),
             answers_first: false,
             is_established: false,
@@ -121,33 +107,9 @@ impl QueuePair {
 
     /// Its attributes with the PSNs it has come to.
     pub fn query(&self) -> QpAttributes {
-        let (sq_psn, rq_psn) = match &self.transport {
-            Transport::Reliable(requester, responder) => (requester.next_psn(), responder.expected_psn()),
-            Transport::Unreliable(requester, responder) => (requester.next_psn(), responder.expected_psn()),
-            Transport::Datagram(sender) => (sender.next_psn(), self.attributes.rq_psn),
-        };
+        let sq_psn = self.transport.next_psn();
+        let rq_psn = self.transport.expected_psn().unwrap_or(self.attributes.rq_psn);
         QpAttributes { sq_psn, rq_psn, ..self.attributes }
-    }
-
-    /// Takes note of new attributes and a new state, which is not RESET.
-    pub fn on_modified<M: Memory>(&mut self, env: &mut Environment<'_, M>, from: QpState) {
-        let to = self.state();
-        match (from, to) {
-            (QpState::Init, QpState::Rtr) => self.start_receiving(env),
-            (QpState::Rtr, QpState::Rts) => self.start_sending(),
-            (QpState::Sqd, QpState::Sqd | QpState::Rts) => self.resolve_route(env),
-            (_, QpState::Sqd) => self.attributes.sq_draining = true,
-            (QpState::Error, QpState::Error) => {}
-            (_, QpState::Error) => {
-                if let Transport::Reliable(_, responder) = &mut self.transport {
-                    responder.silence();
-                }
-                self.enter_error(env, None);
-            }
-            _ => {}
-        }
-        self.attributes.sq_draining &= to == QpState::Sqd;
-        self.review(env);
     }
 
     /// Posts a send request; a datagram with its destination.
@@ -223,12 +185,12 @@ impl QueuePair {
             }
             Transport::Unreliable(_, responder) => {
                 if !responder.handle_request(connection, receives, env, headers, payload) {
-                    self.enter_error(env, None);
+                    self.enter_error(env);
                 }
             }
             Transport::Datagram(_) => {
                 if !datagram::receive(connection, receives, env, arrival, headers, payload) {
-                    self.enter_error(env, None);
+                    self.enter_error(env);
                 }
             }
         }
@@ -241,7 +203,7 @@ impl QueuePair {
             env.counters.dropped_unknown_qp += 1;
             return;
         }
-        if let Transport::Reliable(requester, _) | Transport::Unreliable(requester, _) = &mut self.transport {
+        if let Some(requester) = self.transport.requester_mut() {
             env.counters.rp_cnp_handled += 1;
             requester.congestion.on_cnp(env.now);
         }
@@ -253,9 +215,11 @@ impl QueuePair {
         env: &mut Environment<'_, M>,
         max_packets: u32,
     ) -> Option<Transmit> {
-        let transmit = if self.is_urgent() {
-            self.poll_answers(env, max_packets)
-        } else if self.answers_first {
+        if let Some(notification) = self.poll_notification(env) {
+            return Some(notification);
+        }
+        let answers_first = self.answers_first || self.transport.has_urgent_answer();
+        let transmit = if answers_first {
             self.poll_answers(env, max_packets).or_else(|| self.poll_requests(env, max_packets))
         } else {
             self.poll_requests(env, max_packets).or_else(|| self.poll_answers(env, max_packets))
@@ -267,36 +231,25 @@ impl QueuePair {
 
     /// Whether it may have something to send.
     pub fn wants_transmit(&self) -> bool {
-        let (requests, answers) = match &self.transport {
-            Transport::Reliable(requester, responder) => {
-                (requester.wants_transmit(), responder.wants_transmit())
-            }
-            Transport::Unreliable(requester, _) => (requester.wants_transmit(), false),
-            Transport::Datagram(sender) => (sender.wants_transmit(), false),
-        };
-        answers || self.notifications.is_due() || (requests && self.can_send())
+        self.notifications.is_due()
+            || self.transport.has_answer()
+            || (self.transport.has_request() && self.can_send())
     }
 
     /// Whether it has a single packet to send that should not wait behind data.
     pub fn is_urgent(&self) -> bool {
-        let answers = matches!(&self.transport, Transport::Reliable(_, responder) if responder.is_urgent());
-        answers || self.notifications.is_due()
+        self.notifications.is_due() || self.transport.has_urgent_answer()
     }
 
     /// When [`Self::handle_timeout`] is to be called.
     pub fn next_timeout(&self) -> Option<Instant> {
-        match &self.transport {
-            Transport::Reliable(requester, _) | Transport::Unreliable(requester, _) => {
-                requester.timers.next()
-            }
-            Transport::Datagram(_) => None,
-        }
+        self.transport.requester()?.timers.next()
     }
 
     /// Does what is due.
     pub fn handle_timeout<M: Memory>(&mut self, env: &mut Environment<'_, M>) {
         let (connection, transport, _) = self.split();
-        if let Transport::Reliable(requester, _) | Transport::Unreliable(requester, _) = transport {
+        if let Some(requester) = transport.requester_mut() {
             while let Some(timer) = requester.timers.expire(env.now) {
                 requester.handle_timeout(connection, env, timer);
             }
@@ -308,7 +261,7 @@ impl QueuePair {
     fn takes<M>(&self, env: &mut Environment<'_, M>, arrival: &Arrival, headers: &Headers) -> bool {
         let is_connected = self.attributes.init.qp_type != QpType::Ud;
         let is_ready = matches!(self.state(), QpState::Rtr | QpState::Rts | QpState::Sqd | QpState::Sqe);
-        // IBTA 9.6.1.1: a connection takes packets on its own path only.
+        // IBTA 9.6.1: a connection takes packets on its own path only.
         let is_from_peer = !is_connected
             || (arrival.source == self.route.destination && arrival.destination == self.route.source);
         if !is_ready || !is_from_peer {
@@ -340,23 +293,24 @@ impl QueuePair {
         env: &mut Environment<'_, M>,
         max_packets: u32,
     ) -> Option<Transmit> {
-        let connection = connection_of(&self.attributes, self.qpn, &self.route);
         // What the responder has to say, it says also after it ended the connection.
-        let answer = match &mut self.transport {
-            // READ responses are data, and paced with the rest of it.
-            Transport::Reliable(requester, responder) if responder.is_read_next() => {
-                if requester.is_paced(env) {
-                    return None;
-                }
-                let answer = responder.poll_transmit(connection, env, max_packets)?;
-                let bytes = answer.payload_length + answer.run.packets * PACKET_OVERHEAD;
-                requester.congestion.on_send(env.now, bytes);
-                Some(answer)
-            }
-            Transport::Reliable(_, responder) => responder.poll_transmit(connection, env, max_packets),
-            Transport::Unreliable(..) | Transport::Datagram(_) => None,
-        };
-        answer.or_else(|| self.notifications.poll_transmit(connection, env))
+        let (connection, Transport::Reliable(requester, responder), _) = self.split() else { return None };
+        let is_data = responder.is_read_next();
+        // READ responses are paced with the rest of the data.
+        if is_data && requester.is_paced(env) {
+            return None;
+        }
+        let answer = responder.poll_transmit(connection, env, max_packets)?;
+        if is_data {
+            let bytes = answer.payload_length + answer.run.packets * PACKET_OVERHEAD;
+            requester.congestion.on_send(env.now, bytes);
+        }
+        Some(answer)
+    }
+
+    fn poll_notification<M>(&mut self, env: &mut Environment<'_, M>) -> Option<Transmit> {
+        let connection = connection_of(&self.attributes, self.qpn, &self.route);
+        self.notifications.poll_transmit(connection, env)
     }
 
     fn poll_requests<M: Memory>(
@@ -378,118 +332,6 @@ impl QueuePair {
 
     fn can_send(&self) -> bool {
         matches!(self.state(), QpState::Rts | QpState::Sqd)
-    }
-
-    fn start_receiving<M>(&mut self, env: &Environment<'_, M>) {
-        self.is_established = false;
-        self.resolve_route(env);
-        let psn = self.attributes.rq_psn;
-        match &mut self.transport {
-            Transport::Reliable(_, responder) => *responder = Responder::new(psn),
-            Transport::Unreliable(_, responder) => *responder = UnreliableResponder::new(psn),
-            Transport::Datagram(_) => {}
-        }
-    }
-
-    fn start_sending(&mut self) {
-        let (connection, transport, _) = self.split();
-        match transport {
-            Transport::Reliable(requester, _) | Transport::Unreliable(requester, _) => {
-                requester.start(connection);
-            }
-            Transport::Datagram(sender) => sender.start(connection.attributes.sq_psn),
-        }
-    }
-
-    fn resolve_route<M>(&mut self, env: &Environment<'_, M>) {
-        if self.attributes.init.qp_type == QpType::Ud {
-            return;
-        }
-        let QpAttributes { path, dest_qp, .. } = &self.attributes;
-        // The path was checked when it was set; if our GID has gone since, the old route leads nowhere,
-        // as it should.
-        if let Some(route) = Route::resolve(path, env.port, self.qpn, *dest_qp, env.config.ecn) {
-            self.route = route;
-        }
-    }
-
-    /// Looks after every step whether it ended something.
-    fn review<M: Memory>(&mut self, env: &mut Environment<'_, M>) {
-        let (is_broken, is_drained) = match &self.transport {
-            Transport::Reliable(requester, _) | Transport::Unreliable(requester, _) => {
-                (requester.is_broken(), requester.is_drained())
-            }
-            Transport::Datagram(sender) => (sender.is_broken(), true),
-        };
-        if is_broken {
-            self.on_broken(env);
-        } else if self.attributes.sq_draining && is_drained {
-            self.attributes.sq_draining = false;
-            if self.attributes.sqd_notify {
-                env.raise(AsyncEvent::SqDrained(self.qpn));
-            }
-        }
-        let breach = match &mut self.transport {
-            Transport::Reliable(_, responder) => responder.take_breach(),
-            Transport::Unreliable(..) | Transport::Datagram(_) => None,
-        };
-        if let Some(breach) = breach {
-            let event = match breach {
-                Breach::InvalidRequest => Some(AsyncEvent::QpRequestError(self.qpn)),
-                Breach::Access => Some(AsyncEvent::QpAccessError(self.qpn)),
-                Breach::Receive => None,
-            };
-            self.enter_error(env, event);
-        }
-    }
-
-    /// A send request failed: that ends a reliable connection, and of the others the send queue (IBTA
-    /// 10.3.1).
-    fn on_broken<M: Memory>(&mut self, env: &mut Environment<'_, M>) {
-        match self.transport {
-            Transport::Reliable(..) => self.enter_error(env, None),
-            Transport::Unreliable(..) | Transport::Datagram(_) => {
-                self.attributes.state = QpState::Sqe;
-                self.flush_sends(env);
-            }
-        }
-    }
-
-    fn enter_error<M: Memory>(&mut self, env: &mut Environment<'_, M>, event: Option<AsyncEvent>) {
-        self.attributes.state = QpState::Error;
-        self.attributes.sq_draining = false;
-        if let Some(event) = event {
-            env.raise(event);
-        }
-        self.flush_sends(env);
-        self.flush_receives(env);
-        if self.attributes.init.srq.is_some() {
-            env.raise(AsyncEvent::LastWqeReached(self.qpn));
-        }
-    }
-
-    fn flush_sends<M: Memory>(&mut self, env: &mut Environment<'_, M>) {
-        let (connection, transport, _) = self.split();
-        match transport {
-            Transport::Reliable(requester, _) | Transport::Unreliable(requester, _) => {
-                requester.flush(connection, env);
-            }
-            Transport::Datagram(sender) => sender.flush(connection, env),
-        }
-    }
-
-    fn flush_receives<M: Memory>(&mut self, env: &mut Environment<'_, M>) {
-        let (connection, transport, receives) = self.split();
-        match transport {
-            Transport::Reliable(_, responder) => responder.flush(connection, env),
-            Transport::Unreliable(_, responder) => responder.flush(connection, env),
-            Transport::Datagram(_) => {}
-        }
-        while let Some(receive) = receives.take() {
-            let status = Status::WorkRequestFlushed;
-            let completion = connection.completion(receive.wr_id, status, CompletionOpcode::Recv);
-            env.complete(connection.attributes.init.recv_cq, completion, false);
-        }
     }
 
     fn connection(&self) -> Connection<'_> {

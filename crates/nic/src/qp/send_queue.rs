@@ -200,10 +200,10 @@ impl SendQueue {
     }
 }
 
-/// IBTA 9.7.3: a message is at most 2^31 bytes.
+/// A message is at most 2^31 bytes (IBTA 9.3.3).
 const LONGEST_MESSAGE: u64 = 1 << 31;
 
-/// Whether a kind of queue pair does an operation with this kind of data (IBTA table 3).
+/// Whether a kind of queue pair does an operation with this kind of data (IBTA 9.2.1).
 fn does(qp_type: QpType, request: &SendRequest<'_>) -> bool {
     use SendOperation as O;
     let is_inline = matches!(request.data, SendData::Inline(_));

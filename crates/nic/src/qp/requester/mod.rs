@@ -76,7 +76,7 @@ struct Recovery {
 /// the connection, once in half a million requests.
 const PATIENT_TIMEOUTS: u8 = 3;
 
-/// IBTA 9.7.6.1.1: this RNR retry count stands for no limit.
+/// This RNR retry count stands for no limit (IBTA 9.7.5.2.8).
 const RNR_RETRY_FOR_EVER: u8 = 7;
 
 impl Requester {

@@ -193,7 +193,7 @@ impl Requester {
 
     /// An answer to `sequence` came: takes everything before as answered. False if the response of a
     /// READ or atomic among it is missing: it was lost, and an answer to what came later does not stand
-    /// for it (IBTA 9.7.5.1.2), so it is asked for again.
+    /// for it (IBTA 9.7.5.1), so it is asked for again.
     fn answer_before<M: Memory>(
         &mut self,
         connection: Connection<'_>,
@@ -276,7 +276,7 @@ impl Requester {
 
 /// Whether a packet of a READ response is the one that belongs at packet `offset` of a READ, in a chunk
 /// that ends at packet `end`. After a retry a response begins anew in the middle of a chunk (IBTA
-/// 9.7.5.2.2), so a FIRST or ONLY is good anywhere.
+/// 9.7.5.2), so a FIRST or ONLY is good anywhere.
 fn is_expected(
     request: &Request,
     mtu: u32,

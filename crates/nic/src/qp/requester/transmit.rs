@@ -14,7 +14,7 @@ use crate::qp::{Environment, PACKET_OVERHEAD, single};
 use crate::verbs::{Remote, SendOperation, Status};
 
 /// The most PSNs in flight. Half of the 2^24 must be free so that old and new can be told apart (IBTA
-/// 9.7.2); a quarter leaves no doubt.
+/// 9.7.1); a quarter leaves no doubt.
 const MOST_PACKETS: u32 = 1 << 22;
 
 /// A run of packets that was built and is about to leave.

@@ -237,7 +237,7 @@ fn begin_write<M: Memory>(
     Ok(Write { address: reth.va, rkey: reth.rkey, length: reth.length, received: 0 })
 }
 
-/// Every packet but the last is full, and the last of several is not empty (IBTA 9.7.4.1.6).
+/// Every packet but the last is full, and the last of several is not empty (IBTA 9.7.4.1).
 fn check_length(place: Place, length: usize, mtu: u32) -> Result<(), Refusal> {
     let mtu = mtu as usize;
     let is_good = match (place.begins, place.ends) {

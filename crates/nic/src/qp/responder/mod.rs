@@ -122,7 +122,7 @@ impl Responder {
             Ok(None) => {}
             Err(psn) => {
                 // The memory went away while it was being read. The requester takes the NAK for an end
-                // of the READ (IBTA 9.7.4.1.6).
+                // of the READ (IBTA 9.7.4.1).
                 self.answer = Some(Answer::Error { psn, syndrome: Syndrome::Nak(NakCode::RemoteAccess) });
                 self.breach = Some(Breach::Access);
             }
@@ -163,7 +163,7 @@ impl Responder {
         self.answer = None;
     }
 
-    /// A request is missing. That is said once, until it comes (IBTA 9.7.5.1.4).
+    /// A request is missing. That is said once, until it comes (IBTA 9.7.5).
     fn on_gap<M>(&mut self, env: &mut Environment<'_, M>) {
         env.counters.out_of_sequence += 1;
         if !self.is_waiting {
@@ -173,7 +173,7 @@ impl Responder {
         }
     }
 
-    /// A request comes again (IBTA 9.7.5.1.5): what was done is said again, a READ is carried out again
+    /// A request comes again (IBTA 9.7.5): what was done is said again, a READ is carried out again
     /// and an atomic is not.
     fn on_duplicate<M>(&mut self, env: &mut Environment<'_, M>, headers: &Headers) {
         env.counters.duplicate_request += 1;

@@ -56,7 +56,7 @@ struct Pending {
     is_replay: bool,
 }
 
-/// IBTA 9.7.3: a message is at most 2^31 bytes.
+/// A message is at most 2^31 bytes (IBTA 9.3.3).
 const LONGEST: u32 = 1 << 31;
 
 impl Replies {
