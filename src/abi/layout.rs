@@ -1,5 +1,18 @@
 //! C structures listed once: the Rust type, and what a test compares with the C headers.
 
+/// A type that may be all zero bytes, as C programs leave what they do not set.
+///
+/// # Safety
+///
+/// Zero must be a valid value of every field: numbers, raw pointers, optional functions, and structures of these.
+pub(crate) unsafe trait Zeroed: Sized {
+    /// The value whose bytes are all zero.
+    fn zeroed() -> Self {
+        // SAFETY: the implementor promises that zero bytes are a valid value.
+        unsafe { std::mem::zeroed() }
+    }
+}
+
 /// What the C compiler must agree with about one structure.
 #[cfg(test)]
 pub(crate) struct Layout {
@@ -36,6 +49,9 @@ macro_rules! c_structs {
             #[repr(C)]
             #[derive(Clone, Copy)]
             pub(crate) $kind $name { $($(#[$field_meta])* pub $field: $type,)* }
+
+            // SAFETY: the headers zero these structures themselves; every field type here is valid as zero.
+            unsafe impl $crate::abi::layout::Zeroed for $name {}
         )*
 
         /// The structures of this file, as Rust lays them out.

@@ -5,14 +5,20 @@
 //! | `export` | versioned symbols |
 //! | `layout` | C structures listed once, for Rust and for the C compiler to check |
 //! | `types` | the structures and constants of `verbs.h` |
-//! | `errno` | errors as C programs get them |
+//! | `convert` | between the values of `verbs.h` and those of the adapter |
+//! | `errno`, `output` | errors and results as C programs get them |
+//! | `object`, `held` | what programs hold by pointer, and what they hold between two calls |
 //! | `verbs` | libibverbs: its symbols and its tables of functions |
 //!
 //! There is no logic here: a function converts its arguments, calls, and converts what it got back. A panic ends the
 //! process at the `extern "C"` boundary.
 
+mod convert;
 mod errno;
 mod export;
+mod held;
 mod layout;
+mod object;
+mod output;
 mod types;
 mod verbs;

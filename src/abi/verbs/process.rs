@@ -10,7 +10,7 @@ use std::{
     sync::OnceLock,
 };
 
-use crate::abi::{errno::set_errno, types::constants::IBV_FORK_UNNEEDED};
+use crate::abi::{errno::Errno, types::constants::IBV_FORK_UNNEEDED};
 
 /// `ibv_fork_init(3)`: nothing to do, since registered memory is reached by its address, not by its pages.
 pub(super) extern "C" fn fork_init() -> c_int {
@@ -64,7 +64,7 @@ pub(super) unsafe extern "C" fn read_sysfs_file(
     match read_line(&path, buffer) {
         Ok(length) => length as c_int,
         Err(error) => {
-            set_errno(error.raw_os_error().unwrap_or(libc::EIO));
+            Errno::from(error).set();
             -1
         }
     }

@@ -7,7 +7,7 @@ use std::{
     ptr::null_mut,
 };
 
-use crate::abi::errno::set_errno;
+use crate::abi::errno::Errno;
 
 /// For functions that return 0 or an error.
 pub(super) extern "C" fn status() -> c_int {
@@ -16,13 +16,13 @@ pub(super) extern "C" fn status() -> c_int {
 
 /// For functions that return -1 and set `errno`.
 pub(super) extern "C" fn minus_one() -> c_int {
-    set_errno(libc::EOPNOTSUPP);
+    Errno::UNSUPPORTED.set();
     -1
 }
 
 /// For functions that return a pointer, null on error.
 pub(super) extern "C" fn object() -> *mut c_void {
-    set_errno(libc::EOPNOTSUPP);
+    Errno::UNSUPPORTED.set();
     null_mut()
 }
 
