@@ -3,6 +3,7 @@
 
 use std::{
     env,
+    ffi::OsStr,
     os::unix::fs::symlink,
     path::{Path, PathBuf},
     process::{Command, Output},
@@ -25,13 +26,15 @@ pub fn library_dir() -> TempDir {
 }
 
 /// Runs a program of the system on the shared object under test.
-pub fn run(program: &str, arguments: &[&str]) -> Output {
+pub fn run(program: impl AsRef<OsStr>, arguments: &[&str]) -> Output {
+    let program = program.as_ref();
     let dir = library_dir();
     Command::new(program)
         .args(arguments)
         .env("LD_LIBRARY_PATH", dir.path())
+        .env("SOFTVERBS_PROGRAM", env!("CARGO_BIN_EXE_softverbs"))
         .output()
-        .unwrap_or_else(|error| panic!("{program}: {error}"))
+        .unwrap_or_else(|error| panic!("{}: {error}", program.display()))
 }
 
 /// Compiles `tests/c/NAME.c` against the headers of libibverbs; the program is `dir/NAME`.
