@@ -56,7 +56,8 @@ pub enum PayloadSource {
     },
 }
 
-/// A run of packets to send: one destination, one message, consecutive PSNs, equal sizes but the last.
+/// A run of packets to send: one destination, one message, consecutive PSNs, equal payloads but the
+/// last. The headers of a message's first and last packets may be longer than those between.
 ///
 /// A host sends it as one segmented datagram; a simulator takes it packet by packet as its port falls
 /// free. The payload must be read before the adapter is called again: the memory may be deregistered,

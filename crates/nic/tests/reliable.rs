@@ -109,3 +109,21 @@ fn atomics_return_what_was_there() {
     assert_eq!(words, [40, 42, 7]);
     assert_eq!(*pair.bytes(1, 64, 8), 7_u64.to_ne_bytes());
 }
+
+#[test]
+fn inline_data_may_take_several_packets_and_be_sent_again() {
+    let capabilities = QpCapabilities { max_inline_data: 1000, ..Setup::default().capabilities };
+    let mut pair = Pair::new(Setup { mtu: Mtu::Mtu256, run: 3, capabilities, ..Setup::default() });
+    let mut sent = 0;
+    pair.link.drop = Some(Box::new(move |_, _| {
+        sent += 1;
+        sent == 3
+    }));
+    let (bytes, remote) = (pattern(1000, 3), pair.remote(0, TARGET));
+    let data = SendData::Inline(&[&bytes[..300], &bytes[300..]]);
+    pair.post_send(0, &SendRequest { data, ..request(1, SendOperation::Write(remote), &[]) }).unwrap();
+    pair.drive();
+    assert_eq!(pair.sent(0), [(1, Status::Success)]);
+    assert_eq!(*pair.bytes(1, TARGET, 1000), bytes);
+    assert_eq!(pair.sides[0].nic.counters().retransmitted, 2);
+}

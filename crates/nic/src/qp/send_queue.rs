@@ -225,7 +225,7 @@ struct InlineBuffers {
 
 impl InlineBuffers {
     /// More than that many are not kept.
-    const MOST: usize = 64;
+    const MOST: usize = 256;
     const SHORTEST: usize = 64;
 
     /// The concatenation of `parts`, of `length` bytes, at the start of a buffer.
