@@ -29,10 +29,12 @@ programs! {
     datagram
     events
     extended
+    fork
     kernel
     names
     objects
     port
+    threads
     transitions
     unsupported
     values

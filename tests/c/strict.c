@@ -276,21 +276,20 @@ static void window_bounds(void)
 	EXPECT(ibv_dealloc_mw(mw), 0);
 }
 
-static struct ibv_qp *make_extended(struct ibv_cq_ex *cq_ex)
+static struct ibv_qp *make_extended(struct ibv_cq_ex *cq_ex, enum ibv_qp_type type, uint64_t operations)
 {
 	struct ibv_qp_init_attr_ex init = {
 		.send_cq = ibv_cq_ex_to_cq(cq_ex),
 		.recv_cq = ibv_cq_ex_to_cq(cq_ex),
 		.cap = { .max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 2, .max_recv_sge = 2, .max_inline_data = 64 },
-		.qp_type = IBV_QPT_RC,
+		.qp_type = type,
 		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
 		.pd = pd,
-		.send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE,
+		.send_ops_flags = operations,
 	};
-	struct ibv_qp *qp = ibv_create_qp_ex(context, &init);
 
-	NEED(qp);
-	return qp;
+	errno = 0;
+	return ibv_create_qp_ex(context, &init);
 }
 
 static int start_poll(struct ibv_cq_ex *cq_ex)
@@ -315,8 +314,14 @@ static void extended(void)
 	uint64_t first, clock;
 
 	NEED(cq_ex);
-	from = make_extended(cq_ex);
-	to = make_extended(cq_ex);
+	EXPECT(make_extended(cq_ex, IBV_QPT_UC, IBV_QP_EX_WITH_SEND_WITH_INV) == NULL, 1);
+	EXPECT(errno, EOPNOTSUPP);
+	from = make_extended(cq_ex, IBV_QPT_UC, IBV_QP_EX_WITH_LOCAL_INV);
+	NEED(from);
+	EXPECT(ibv_destroy_qp(from), 0);
+	from = make_extended(cq_ex, IBV_QPT_RC, IBV_QP_EX_WITH_RDMA_WRITE);
+	to = make_extended(cq_ex, IBV_QPT_RC, IBV_QP_EX_WITH_RDMA_WRITE);
+	NEED(from && to);
 	bring_to(from, IBV_QPS_RTS, gid_index, &gid, to->qp_num);
 	bring_to(to, IBV_QPS_RTS, gid_index, &gid, from->qp_num);
 	qp = ibv_qp_to_qp_ex(from);

@@ -35,4 +35,5 @@ pub use api::*;
 pub use adapter::{Adapter, CompletionChannel, CqNotification, Poster};
 pub use config::{Config, ConfigError};
 pub use device::{Device, OpenError};
+pub use gids::GID_TABLE_LENGTH;
 pub use link::{Capture, FaultPlan, FaultPlanError, LinkCounters};

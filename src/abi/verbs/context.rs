@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     ffi::c_void,
+    fs::File,
     mem::offset_of,
     ops::Deref,
     os::fd::AsRawFd,
@@ -41,16 +42,19 @@ pub(crate) struct Context {
     pub(super) objects: Objects,
     /// The longest scatter/gather list of any queue.
     pub(super) max_sge: u32,
+    /// What the program sees as `cmd_fd`, and may duplicate: it stands for no driver.
+    _command: Option<File>,
 }
 
 impl Context {
     /// Hands out a device whose adapter was opened.
     pub(super) fn hand_out(device: &'static Device, adapter: Adapter) -> *mut ibv_context {
+        let command = File::open("/dev/null").ok();
         let table = verbs_context {
             context: ibv_context {
                 device: device.c(),
                 ops: ops(),
-                cmd_fd: -1,
+                cmd_fd: command.as_ref().map_or(-1, AsRawFd::as_raw_fd),
                 async_fd: adapter.async_events().as_raw_fd(),
                 num_comp_vectors: completion::VECTORS,
                 abi_compat: EXTENDED,
@@ -65,6 +69,7 @@ impl Context {
             adapter,
             objects: Objects::default(),
             max_sge: limits.max_sge.max(limits.max_srq_sge),
+            _command: command,
         });
         let table = Box::into_raw(context).cast::<verbs_context>();
         // SAFETY: the table is the first field of what was just made.

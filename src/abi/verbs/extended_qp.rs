@@ -29,20 +29,21 @@ use crate::abi::{
 /// Less room than asked for: requests, elements or inline data.
 const NO_SPACE: Errno = Errno(libc::ENOSPC);
 
-/// What every connected queue pair can be asked to send.
+/// What every connected queue pair can be asked to do.
 const CONNECTED: u64 = IBV_QP_EX_WITH_RDMA_WRITE
     | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM
     | IBV_QP_EX_WITH_SEND
     | IBV_QP_EX_WITH_SEND_WITH_IMM
-    | IBV_QP_EX_WITH_SEND_WITH_INV
     | IBV_QP_EX_WITH_LOCAL_INV
     | IBV_QP_EX_WITH_BIND_MW;
 
-/// What only a reliable connection can be asked to send.
-const RELIABLE: u64 =
-    IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
+/// What only a reliable connection can be asked to do.
+const RELIABLE: u64 = IBV_QP_EX_WITH_RDMA_READ
+    | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP
+    | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD
+    | IBV_QP_EX_WITH_SEND_WITH_INV;
 
-/// What a datagram queue pair can be asked to send.
+/// What a datagram queue pair can be asked to do.
 const DATAGRAM: u64 = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
 
 /// Requests that are being put together.

@@ -23,7 +23,7 @@ use crate::abi::{
 const PORT: u32 = 1;
 
 /// Entries of the GID table.
-pub(super) const GIDS: u32 = 64;
+pub(super) const GIDS: u32 = host::GID_TABLE_LENGTH as u32;
 
 /// The only partition key: full member of the default partition, in host order.
 const PKEY: u16 = 0xffff;
