@@ -12,8 +12,14 @@ use tempfile::TempDir;
 
 use crate::program::Program;
 
+/// Names a directory with a library and a program that were built already, to be tested in place of a fresh build.
+const BUILT: &str = "SOFTVERBS_TEST_BUILT";
+
 /// What the one shared object stands in for.
-const SONAMES: [&str; 2] = ["libibverbs.so.1", "librdmacm.so.1"];
+const SONAMES: [&str; 1] = ["libibverbs.so.1"];
+
+/// What a build makes.
+const FILES: [&str; 2] = ["libsoftverbs.so", "softverbs"];
 
 /// A directory that any user can read, holding the release build of the library and of the `softverbs` program.
 #[derive(Debug)]
@@ -28,10 +34,13 @@ impl Library {
     /// # Errors
     /// When it does not build.
     pub fn build() -> Result<Self> {
-        let files = build_release()?;
+        let files = match env::var_os(BUILT) {
+            Some(built) => FILES.map(|name| Path::new(&built).join(name)).to_vec(),
+            None => build_release()?,
+        };
         let directory = tempfile::Builder::new().prefix("softverbs-test.").tempdir()?;
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755))?;
-        for name in ["libsoftverbs.so", "softverbs"] {
+        for name in FILES {
             let built = files.iter().find(|path| path.file_name().is_some_and(|file| file == name));
             let built = built.with_context(|| format!("the release build made no {name}"))?;
             fs::copy(built, directory.path().join(name))?;
@@ -64,10 +73,11 @@ impl Library {
         program.env("LD_LIBRARY_PATH", self.directory())
     }
 
-    /// The same, with its packets made to suffer as `faults` say.
-    pub fn faulty(&self, program: Program, faults: &str) -> Program {
+    /// The same, done by `softverbs run` with some options.
+    pub fn run(&self, options: &[String], program: Program) -> Program {
         let softverbs = self.directory().join("softverbs").display().to_string();
-        program.through([softverbs.as_str(), "run", "--fault", faults, "--"])
+        let words = [softverbs.as_str(), "run"].into_iter().chain(options.iter().map(String::as_str));
+        program.through(words.chain(["--"]))
     }
 
     /// The `softverbs` program.

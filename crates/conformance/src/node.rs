@@ -45,7 +45,8 @@ impl fmt::Display for Family {
 pub struct Node {
     place: Place,
     user: User,
-    faults: Option<String>,
+    /// Options of `softverbs run`, through which programs are run if there are any.
+    run_options: Vec<String>,
     ipv4: String,
     ipv6: String,
     device: Arc<OnceLock<Device>>,
@@ -102,7 +103,7 @@ impl Node {
     }
 
     fn new(place: Place, ipv4: String, ipv6: String) -> Self {
-        Self { place, user: User::Root, faults: None, ipv4, ipv6, device: Arc::default() }
+        Self { place, user: User::Root, run_options: Vec::new(), ipv4, ipv6, device: Arc::default() }
     }
 
     /// The same node, with programs run by a user that has no privilege at all.
@@ -111,14 +112,16 @@ impl Node {
         Self { user: User::Nobody, ..self.clone() }
     }
 
-    /// The same node, whose packets suffer on their way: `softverbs run --fault` tells how, as in `loss=1%`.
+    /// The same node, whose programs are run by `softverbs run` with one more option, as in `--fault=loss=1%`.
     ///
     /// # Panics
-    /// When the node is on the kernel's stack.
+    /// When the node is not on our library.
     #[must_use]
-    pub fn faulty(&self, faults: &str) -> Self {
-        assert!(self.place.library.is_some(), "the kernel's packets cannot be made to suffer by us");
-        Self { faults: Some(faults.to_owned()), ..self.clone() }
+    pub fn run_with(&self, option: impl Into<String>) -> Self {
+        assert!(self.place.library.is_some(), "softverbs runs programs on our library only");
+        let mut node = self.clone();
+        node.run_options.push(option.into());
+        node
     }
 
     /// The address at which other nodes reach it.
@@ -133,10 +136,10 @@ impl Node {
     pub fn place(&self, program: Program) -> Program {
         // Lines leave the program as they are printed, so that one that is ended for hanging shows how far it came.
         let program = program.through(["stdbuf", "-oL"]);
-        let program = match (&self.place.library, &self.faults) {
-            (None, _) => program,
-            (Some(library), None) => library.in_front_of(program),
-            (Some(library), Some(faults)) => library.faulty(program, faults),
+        let program = match &self.place.library {
+            None => program,
+            Some(library) if self.run_options.is_empty() => library.in_front_of(program),
+            Some(library) => library.run(&self.run_options, program),
         };
         let program = match self.user {
             User::Root => program,
@@ -172,7 +175,7 @@ impl Node {
     pub fn wait_for_listener(&self, server: &mut Running, port: u16) -> Result<()> {
         match &self.place.host {
             Host::Namespace(_) => {
-                server.wait_until("it listened", |server| namespace::listens(server.id(), port))
+                server.wait_until("it listened", |server| Ok(namespace::listens(server.id(), port)))
             }
             Host::Machine(machine) => {
                 let mut listening = machine.wait_for_listener(port)?;

@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::{
     dialogue::{Dialogue, Kind, Outcome},
@@ -107,9 +107,8 @@ impl Case {
     }
 
     fn new(program: &'static str, transport: &'static str, options: &'static str) -> Self {
-        let largest = options.contains("-a");
-        let iterations = if largest { 20 } else { POSTED_AHEAD };
-        Self { program, transport, options, iterations, limit: Duration::from_secs(60) }
+        let (iterations, limit) = if options == "-a" { (20, 180) } else { (POSTED_AHEAD, 60) };
+        Self { program, transport, options, iterations, limit: Duration::from_secs(limit) }
     }
 
     /// The same with another number of exchanges.
@@ -149,7 +148,8 @@ impl Case {
         let sizes: Vec<u64> = reports.iter().map(|report| report.size).collect();
         ensure!(sizes == self.sizes(), "sizes {sizes:?}, not {:?}:\n{}", self.sizes(), outcome.client);
         for report in &reports {
-            ensure!(report.average > 0.0, "nothing moved:\n{}", outcome.client);
+            let (Measured::Rate(figure) | Measured::Latency(figure)) = report.measured;
+            ensure!(figure > 0.0, "nothing moved:\n{}", outcome.client);
             let expected = u64::from(self.iterations) * self.connections();
             ensure!(
                 report.iterations == expected,
@@ -197,10 +197,41 @@ pub struct Report {
     pub size: u64,
     /// Messages, over all queue pairs.
     pub iterations: u64,
-    /// Bandwidth programs: the average in MiB/s. Latency programs: the average in µs.
-    pub average: f64,
-    /// Latency programs: the median in µs ("typical"). Bandwidth programs: the average again.
-    pub typical: f64,
+    /// What was measured.
+    pub measured: Measured,
+}
+
+/// What the two kinds of program measure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Measured {
+    /// Messages in a second. perftest prints its bandwidth with too few digits for small messages.
+    Rate(f64),
+    /// Half a round trip, or a whole one for reads and atomics, in microseconds: the median ("typical").
+    Latency(f64),
+}
+
+impl Report {
+    /// Bits in a second, of a bandwidth program.
+    ///
+    /// # Errors
+    /// For a latency program.
+    pub fn bandwidth(&self) -> Result<f64> {
+        match self.measured {
+            Measured::Rate(rate) => Ok(rate * self.size as f64 * 8.0),
+            Measured::Latency(_) => bail!("a latency, not a bandwidth: {self:?}"),
+        }
+    }
+
+    /// Microseconds, of a latency program.
+    ///
+    /// # Errors
+    /// For a bandwidth program.
+    pub fn latency(&self) -> Result<f64> {
+        match self.measured {
+            Measured::Latency(latency) => Ok(latency),
+            Measured::Rate(_) => bail!("a bandwidth, not a latency: {self:?}"),
+        }
+    }
 }
 
 /// The report in what a perftest program prints: the lines after the heading `#bytes`.
@@ -219,14 +250,9 @@ pub fn reports(text: &str) -> Result<Vec<Report>> {
 fn parse_report(line: &str, latency: bool) -> Option<Report> {
     let columns: Vec<&str> = line.split_whitespace().collect();
     let figure = |column: usize| columns.get(column)?.parse::<f64>().ok();
-    // Bandwidth: size, iterations, peak, average, message rate. Latency: size, iterations, min, max, typical, average, ...
-    let (average, typical) = if latency { (figure(5)?, figure(4)?) } else { (figure(3)?, figure(3)?) };
-    Some(Report {
-        size: columns.first()?.parse().ok()?,
-        iterations: columns.get(1)?.parse().ok()?,
-        average,
-        typical,
-    })
+    // Bandwidth: size, iterations, peak, average, message rate in millions. Latency: size, iterations, least, most, typical.
+    let measured = if latency { Measured::Latency(figure(4)?) } else { Measured::Rate(figure(4)? * 1e6) };
+    Some(Report { size: columns.first()?.parse().ok()?, iterations: columns.get(1)?.parse().ok()?, measured })
 }
 
 #[cfg(test)]
@@ -238,9 +264,12 @@ mod tests {
         let text = "noise\n #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]\n \
                     2          500              0.00               1.25                 0.65\n 4 500 0.00 2.5 0.66\n----\n";
         let bandwidth = reports(text).unwrap();
-        assert_eq!(bandwidth[1], Report { size: 4, iterations: 500, average: 2.5, typical: 2.5 });
+        assert_eq!(bandwidth[1], Report { size: 4, iterations: 500, measured: Measured::Rate(660_000.0) });
         let text = " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]\n 64 20 1.0 9.0 2.0 3.0 0 0 0\n";
-        assert_eq!(reports(text).unwrap(), [Report { size: 64, iterations: 20, average: 3.0, typical: 2.0 }]);
+        assert_eq!(
+            reports(text).unwrap(),
+            [Report { size: 64, iterations: 20, measured: Measured::Latency(2.0) }]
+        );
         assert!(reports("Failed to modify QP\n").is_err());
     }
 

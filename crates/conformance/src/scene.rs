@@ -130,10 +130,10 @@ impl Scene {
         }
     }
 
-    /// The same scene, with packets that suffer on their way, in both directions: see [`Node::faulty`].
+    /// The same scene, with programs run by `softverbs run` with one more option: see [`Node::run_with`].
     #[must_use]
-    pub fn faulty(&self, faults: &str) -> Self {
-        Self { server: self.server.faulty(faults), client: self.client.faulty(faults), ..self.clone() }
+    pub fn run_with(&self, option: &str) -> Self {
+        Self { server: self.server.run_with(option), client: self.client.run_with(option), ..self.clone() }
     }
 
     /// The same scene under another name.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use conformance::{
-    Family, Library, Recording, Scene, perftest, pingpong,
+    Capture, Family, Library, Recording, Scene, perftest, pingpong,
     scene::JUMBO,
     suite::{Shared, Suite},
 };
@@ -27,6 +27,7 @@ fn main() {
             });
         }
     }
+    suite.check("our own capture", move || own_capture(&library.obtain()?));
     suite.run()
 }
 
@@ -36,4 +37,15 @@ fn pingpongs(scene: &Scene, family: Family) -> Result<()> {
         case.play(scene, family).with_context(|| case.to_string())?;
     }
     recording.stop()?.is_clean()
+}
+
+/// What `softverbs run --pcap` writes is as good as what tcpdump does.
+fn own_capture(library: &Arc<Library>) -> Result<()> {
+    let mut scene = Scene::two_hosts(library, JUMBO)?;
+    let directory = tempfile::tempdir()?;
+    let file = directory.path().join("own.pcap");
+    scene.client = scene.client.run_with(format!("--pcap={}", file.display()));
+    let case = pingpong::Case::for_emulated_hosts().into_iter().next().context("a case")?;
+    case.play(&scene, Family::V4)?;
+    Capture::open(&file).is_clean()
 }

@@ -88,7 +88,10 @@ fn unprivileged_sees_the_same(library: &Arc<Library>) -> Result<()> {
 }
 
 fn run_puts_library_in_front(library: &Arc<Library>) -> Result<()> {
-    let text = library.softverbs().args("run -- ibv_devinfo").output()?;
+    let scene = Scene::two_hosts(library, JUMBO)?;
+    let node = scene.server.run_with("--device-name=named0");
+    let text = node.place(Program::new("ibv_devinfo")).output()?;
+    ensure!(field(&text, "hca_id:")? == "named0", "{text}");
     ensure!(field(&text, "link_layer:")? == "Ethernet", "{text}");
     Ok(())
 }

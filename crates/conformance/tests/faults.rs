@@ -60,14 +60,14 @@ fn for_faults(suite: &mut Suite, library: &Arc<Shared<Library>>, faults: &'stati
 }
 
 fn two_hosts(library: &Shared<Library>, faults: &str) -> Result<Scene> {
-    Ok(Scene::two_hosts(&library.obtain()?, JUMBO)?.faulty(faults))
+    Ok(Scene::two_hosts(&library.obtain()?, JUMBO)?.run_with(&format!("--fault={faults}")))
 }
 
 fn operations(library: &Arc<Library>, faults: Option<&str>, count: u32) -> Result<()> {
     let program = library.compile(Path::new(OPERATIONS))?.arg(count).arg(count);
     let mut scene = Scene::one_host(library)?;
     if let Some(faults) = faults {
-        scene = scene.faulty(faults);
+        scene = scene.run_with(&format!("--fault={faults}"));
     }
     // A lost packet costs a local ACK timeout of some 16 ms, with every second operation a packet or more.
     let limit = Duration::from_secs(60) + Duration::from_millis(2) * count;

@@ -192,27 +192,27 @@ fn emulated_figures(scene: &Scene) -> Result<[f64; 3]> {
     ])
 }
 
-/// Gb/s of `ib_write_bw`. Its MB are of 2^20 bytes.
+/// Gb/s of `ib_write_bw`.
 fn write_bandwidth(scene: &Scene, size: u32, length: &str) -> Result<f64> {
     let dialogue = Dialogue::new(Kind::Perftest, "ib_write_bw", &format!("-c RC -s {size} {length}"));
     let outcome = dialogue.limit(Duration::from_secs(120)).run(scene, Family::V4)?;
     let report = perftest::reports(&outcome.client.stdout)?;
     let report = report.first().context("a report")?;
-    Ok(report.average * f64::from(1 << 20) * 8.0 / 1e9)
+    Ok(report.bandwidth()? / 1e9)
 }
 
 /// Microseconds of half a round trip, the median, of `ib_write_lat`.
 fn write_latency(scene: &Scene, count: u32) -> Result<f64> {
     let dialogue = Dialogue::new(Kind::Perftest, "ib_write_lat", &format!("-c RC -s 64 -n {count}"));
     let outcome = dialogue.limit(Duration::from_secs(120)).run(scene, Family::V4)?;
-    Ok(perftest::reports(&outcome.client.stdout)?.first().context("a report")?.typical)
+    perftest::reports(&outcome.client.stdout)?.first().context("a report")?.latency()
 }
 
 /// Gb/s of iperf3's TCP over loopback.
 fn tcp_bandwidth(namespace: &Namespace) -> Result<f64> {
     const PORT: u16 = 5201;
     let mut server = namespace.place(Program::new("iperf3").args("-s -1 -J")).start()?;
-    server.wait_until("it listened", |server| namespace::listens(server.id(), PORT))?;
+    server.wait_until("it listened", |server| Ok(namespace::listens(server.id(), PORT)))?;
     let report = namespace.place(Program::new("iperf3").args("-c 127.0.0.1 -t 3 -J")).output()?;
     server.finish()?.succeeded()?;
     let report: Value = serde_json::from_str(&report)?;
