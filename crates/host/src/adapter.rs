@@ -129,10 +129,7 @@ impl Adapter {
 
     /// Ends a region. Nothing accesses its memory any more when this returns.
     pub fn dereg_mr(&self, mr: Mr) -> Result<(), DestroyError> {
-        self.look(|engine| {
-            engine.forget_unsent();
-            engine.nic.dereg_mr(mr)
-        })
+        self.look(|engine| engine.nic.dereg_mr(mr))
     }
 
     /// Makes a window; returns it and its first remote key.
@@ -259,10 +256,7 @@ impl Adapter {
 
     /// Unmakes it; its completions and events go with it.
     pub fn destroy_qp(&self, qpn: Qpn) -> Result<(), DestroyError> {
-        self.look(|engine| {
-            engine.forget_unsent();
-            engine.nic.destroy_qp(qpn)
-        })?;
+        self.look(|engine| engine.nic.destroy_qp(qpn))?;
         self.shared.async_events.withdraw(|event| event_qpn(event) == Some(qpn));
         Ok(())
     }

@@ -73,20 +73,15 @@ impl Engine {
         }
         self.retry_at = None;
         let mut sent = self.link.flush();
+        // Between here and the last flush no lock is given up: the payload stays where the runs say.
         while sent == Sent::Done
             && let Some(run) = self.nic.poll_transmit(now, MAX_RUN)
         {
             sent = self.link.send(run);
         }
-        if sent == Sent::Later || self.link.flush() == Sent::Later {
+        if self.link.flush() == Sent::Later {
             self.retry_at = Some(now + NO_BUFFERS_PAUSE);
         }
-    }
-
-    /// Forgets what waits for the link, because memory it lies in may go away. The protocol sends it
-    /// again if it is still wanted.
-    pub(crate) fn forget_unsent(&mut self) {
-        self.link.forget();
     }
 
     /// When [`Engine::progress`] wants to be called, if nothing arrives.

@@ -50,8 +50,8 @@ fn word(address: u64) -> &'static AtomicU64 {
 /// `length` bytes at `address` as something to send.
 ///
 /// The caller has checked them: they lie in a registered region, or in a buffer that it keeps. Either
-/// stays until the piece was used up, for the engine's lock is held all the while: regions are only
-/// deregistered under it, and that drops what is yet to be sent.
+/// stays until the piece was used up, for the engine's lock is held all the while, and regions are only
+/// deregistered under it.
 pub(crate) fn piece(address: u64, length: u32) -> Piece<'static> {
     // SAFETY: mapped and readable, as said above. Peers may write to it meanwhile; then the ICRC is
     // likely wrong and the packet is sent again.

@@ -94,9 +94,10 @@ impl Shared {
         }
     }
 
-    /// Ends the worker; the adapter stops answering.
+    /// Ends the worker and the traffic. When this returns no registered memory is accessed any more.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
+        self.lock().link().cut();
         self.alarm.ring();
     }
 

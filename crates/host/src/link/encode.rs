@@ -42,6 +42,20 @@ impl Cursor {
         self.next == self.run.packets()
     }
 
+    /// Copies the payload that is left, so that the program may do as it likes with its memory.
+    pub(super) fn own_payload(&mut self) {
+        let PayloadSource::Memory(segments) = &self.run.payload else { return };
+        let mut bytes = Vec::new();
+        for (index, segment) in segments.iter().enumerate().skip(self.segment) {
+            let start = if index == self.segment { self.offset } else { 0 };
+            let piece = memory::piece(segment.address + u64::from(start), segment.length - start);
+            bytes.extend_from_slice(memory::piece_bytes(&piece));
+        }
+        let range = 0..bytes.len() as u32;
+        self.run.payload = PayloadSource::Inline { bytes: bytes.into(), range };
+        self.offset = 0;
+    }
+
     /// Hands out the pieces of the next `length` payload bytes.
     fn take_payload(&mut self, length: u32, mut piece: impl FnMut(Piece<'static>)) {
         let mut wanted = length;
@@ -79,6 +93,8 @@ pub(super) struct Group {
     pieces: Vec<Piece<'static>>,
     /// Runs whose inline bytes the pieces lie in.
     kept: Vec<Transmit>,
+    /// The bytes of all packets, if the group was copied.
+    copy: Vec<u8>,
     route: Option<Route>,
     packets: usize,
     /// Bytes of every packet but the last.
@@ -103,6 +119,7 @@ impl Group {
             scratch: Vec::with_capacity(SCRATCH_PER_PACKET * io::udp::MAX_SEGMENTS),
             pieces: Vec::with_capacity(4 * io::udp::MAX_SEGMENTS),
             kept: Vec::new(),
+            copy: Vec::new(),
             route: None,
             packets: 0,
             size: 0,
@@ -119,6 +136,7 @@ impl Group {
         self.pieces.clear();
         self.scratch.clear();
         self.kept.clear();
+        self.copy.clear();
         (self.route, self.packets, self.size, self.bytes, self.closed) = (None, 0, 0, 0, false);
     }
 
@@ -137,6 +155,18 @@ impl Group {
 
     pub(super) fn packets(&self) -> usize {
         self.packets
+    }
+
+    /// Copies the packets, so that the program may do as it likes with its memory.
+    pub(super) fn own(&mut self) {
+        if self.copy.is_empty() && !self.is_empty() {
+            for piece in &self.pieces {
+                self.copy.extend_from_slice(memory::piece_bytes(piece));
+            }
+            self.pieces.clear();
+            self.pieces.push(memory::piece(self.copy.as_ptr() as u64, self.copy.len() as u32));
+            self.closed = true;
+        }
     }
 
     /// Adds as many packets of the run as fit; true if that was all of them.

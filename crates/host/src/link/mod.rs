@@ -105,7 +105,8 @@ impl Link {
 
     /// Leaves the wire to another process: nothing is sent or received from now on.
     pub(crate) fn cut(&mut self) {
-        self.forget();
+        self.backlog = None;
+        self.group.clear();
         self.slot = None;
     }
 
@@ -182,18 +183,20 @@ impl Link {
         self.advance()
     }
 
-    /// Sends all that waits.
+    /// Sends all that waits. What cannot be sent now is copied: of a datagram or an unreliable
+    /// connection's message the completion is out already, and the program may use its memory anew.
     pub(crate) fn flush(&mut self) -> Sent {
-        match self.advance() {
+        let sent = match self.advance() {
             Sent::Done => self.send_group(),
             Sent::Later => Sent::Later,
+        };
+        if sent == Sent::Later {
+            self.group.own();
+            if let Some(cursor) = &mut self.backlog {
+                cursor.own_payload();
+            }
         }
-    }
-
-    /// Drops what waits: its memory may go away.
-    pub(crate) fn forget(&mut self) {
-        self.backlog = None;
-        self.group.clear();
+        sent
     }
 
     /// Moves the backlog into groups, and sends each that is full.
