@@ -174,10 +174,17 @@ impl Adapter {
         let now = self.shared.now();
         self.shared.last_poll.store(now.as_picos(), Ordering::Relaxed);
         if taken == 0 && max > 0 {
-            engine.progress(now);
-            taken = engine.take_completions(cq, max, &mut take)?;
+            let received = engine.receive(now);
+            taken = if received { engine.take_completions(cq, max, &mut take)? } else { 0 };
+            if taken == 0 {
+                engine.finish_progress(now);
+                taken = engine.take_completions(cq, max, &mut take)?;
+            } else {
+                // The caller is about to act on them: the answers wait for that.
+                engine.pace.defer(now);
+                engine.dispatch_events();
+            }
         }
-        drop(engine);
         Ok(taken)
     }
 
@@ -263,7 +270,20 @@ impl Adapter {
 
     /// Posts any number of requests under one lock; what they give rise to is sent at the end.
     pub fn post<R>(&self, requests: impl FnOnce(&mut Poster<'_>) -> R) -> R {
-        self.serve(|engine, now| requests(&mut Poster { engine, now }))
+        let mut engine = self.shared.enter();
+        let now = self.shared.now();
+        let mut poster = Poster { engine: &mut engine, now, sends: 0 };
+        let result = requests(&mut poster);
+        let sends = poster.sends;
+        // A receive gives rise to nothing: who found none before comes again by himself.
+        if sends > 0 && engine.pace.on_post(now, sends) {
+            engine.transmit(now);
+        }
+        engine.dispatch_events();
+        let deadline = engine.next_deadline();
+        drop(engine);
+        self.shared.worker_needed_by(deadline);
+        result
     }
 
     /// Serves the wire once: receives, sends, and does what is due.
@@ -306,11 +326,13 @@ impl Adapter {
 pub struct Poster<'a> {
     engine: &'a mut Engine,
     now: Instant,
+    sends: u32,
 }
 
 impl Poster<'_> {
     /// Posts a send request.
     pub fn send(&mut self, qpn: Qpn, request: &SendRequest<'_>) -> Result<(), PostError> {
+        self.sends += 1;
         self.engine.nic.post_send(self.now, qpn, request)
     }
 

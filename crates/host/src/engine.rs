@@ -11,6 +11,7 @@ use crate::adapter::{CompletionChannel, CqNotification};
 use crate::channel::Channel;
 use crate::link::{Link, Sent};
 use crate::memory::HostMemory;
+use crate::pace::Pace;
 
 /// Most packets of one run: what one segmented datagram holds.
 const MAX_RUN: usize = io::udp::MAX_SEGMENTS;
@@ -29,13 +30,14 @@ pub(crate) struct Engine {
     link: Link,
     /// When to offer the link again what it did not take.
     retry_at: Option<Instant>,
+    pub(crate) pace: Pace,
     channels: BTreeMap<Cq, (Arc<CompletionChannel>, u64)>,
     async_events: Arc<Channel<AsyncEvent>>,
 }
 
 impl Engine {
     pub(crate) fn new(nic: Nic<HostMemory>, link: Link, async_events: Arc<Channel<AsyncEvent>>) -> Self {
-        Self { nic, link, retry_at: None, channels: BTreeMap::new(), async_events }
+        Self { nic, link, retry_at: None, pace: Pace::default(), channels: BTreeMap::new(), async_events }
     }
 
     pub(crate) fn link(&mut self) -> &mut Link {
@@ -46,24 +48,37 @@ impl Engine {
 
     /// Receives what is there, does what is due, sends what comes of it. True if anything was received.
     pub(crate) fn progress(&mut self, now: Instant) -> bool {
-        let mut received = 0;
+        let mut received = false;
         for _ in 0..RECEIVE_ROUNDS {
-            let nic = &mut self.nic;
-            let packets = self
-                .link
-                .receive(now, |arrival, headers, payload| nic.handle_packet(now, arrival, headers, payload));
-            received += packets;
-            if packets == 0 {
+            if !self.receive(now) {
                 break;
             }
+            received = true;
             self.transmit(now);
         }
+        self.finish_progress(now);
+        received
+    }
+
+    /// Does what is due, and sends all that waits.
+    pub(crate) fn finish_progress(&mut self, now: Instant) {
         if self.nic.poll_timeout().is_some_and(|due| due <= now) {
             self.nic.handle_timeout(now);
         }
         self.transmit(now);
         self.dispatch_events();
-        received > 0
+    }
+
+    /// Receives one batch of what is there. True if there was anything.
+    pub(crate) fn receive(&mut self, now: Instant) -> bool {
+        let nic = &mut self.nic;
+        let datagrams = self
+            .link
+            .receive(now, |arrival, headers, payload| nic.handle_packet(now, arrival, headers, payload));
+        if datagrams > 0 {
+            self.pace.on_receive();
+        }
+        datagrams > 0
     }
 
     /// Sends all that is ready, or as much as the link takes.
@@ -82,11 +97,13 @@ impl Engine {
         if self.link.flush() == Sent::Later {
             self.retry_at = Some(now + NO_BUFFERS_PAUSE);
         }
+        self.pace.on_transmit(now);
     }
 
     /// When [`Engine::progress`] wants to be called, if nothing arrives.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
-        [self.nic.poll_timeout(), self.retry_at, self.link.deadline()].into_iter().flatten().min()
+        let all = [self.nic.poll_timeout(), self.retry_at, self.link.deadline(), self.pace.due()];
+        all.into_iter().flatten().min()
     }
 
     /// Hands events to the channels they belong to.

@@ -12,6 +12,7 @@
 //! | `engine` | a `nic` with a link: what the adapter's lock protects |
 //! | `link` | RoCE v2 on a UDP socket: encoding, decoding, faults, captures |
 //! | `gids` | the machine's addresses as a GID table |
+//! | `pace` | what leaves at once, and what waits for company |
 //! | `worker` | the thread that serves the wire while the program does not |
 //! | `fork` | who has the adapter after a fork |
 //! | `memory` | registered memory as the adapter reads and writes it |
@@ -26,6 +27,7 @@ mod fork;
 mod gids;
 mod link;
 mod memory;
+mod pace;
 mod shared;
 pub mod slot;
 mod worker;

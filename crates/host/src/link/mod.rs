@@ -15,6 +15,7 @@ mod envelope;
 mod fault;
 mod identification;
 
+use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::num::{NonZeroU8, NonZeroU16};
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use std::sync::Arc;
 use io::udp::{ReceiveBatch, SendError, Source, UdpSocket};
 use nic::verbs::{AddressVector, GidEntry, Mtu};
 use nic::{Arrival, Instant, Payload, Route, Transmit};
-use wire::{Gid, Headers, Icrc, ROCE_V2_PORT};
+use wire::{Gid, Headers, Icrc, Operation, ROCE_V2_PORT};
 
 pub use capture::Capture;
 pub use fault::{FaultPlan, FaultPlanError};
@@ -64,6 +65,8 @@ pub(crate) struct Link {
     decoder: Decoder,
     backlog: Option<Cursor>,
     group: Group,
+    /// Acknowledgements, which are short and so may end any datagram to the same peer.
+    answers: VecDeque<Transmit>,
     faults: Option<Faults>,
     capture: Option<Capture>,
     counters: LinkCounters,
@@ -88,6 +91,7 @@ impl Link {
             decoder: Decoder::default(),
             backlog: None,
             group: Group::new(),
+            answers: VecDeque::new(),
             faults: faults.map(Faults::new),
             capture,
             counters: LinkCounters::default(),
@@ -107,6 +111,7 @@ impl Link {
     pub(crate) fn cut(&mut self) {
         self.backlog = None;
         self.group.clear();
+        self.answers.clear();
         self.slot = None;
     }
 
@@ -179,6 +184,10 @@ impl Link {
 
     /// Takes a run to send. Only to be called after [`Sent::Done`]; a part may wait for [`Link::flush`].
     pub(crate) fn send(&mut self, run: Transmit) -> Sent {
+        if is_answer(&run) {
+            self.answers.push_back(run);
+            return Sent::Done;
+        }
         self.backlog = Some(Cursor::new(run));
         self.advance()
     }
@@ -186,10 +195,7 @@ impl Link {
     /// Sends all that waits. What cannot be sent now is copied: of a datagram or an unreliable
     /// connection's message the completion is out already, and the program may use its memory anew.
     pub(crate) fn flush(&mut self) -> Sent {
-        let sent = match self.advance() {
-            Sent::Done => self.send_group(),
-            Sent::Later => Sent::Later,
-        };
+        let sent = self.send_all();
         if sent == Sent::Later {
             self.group.own();
             if let Some(cursor) = &mut self.backlog {
@@ -197,6 +203,18 @@ impl Link {
             }
         }
         sent
+    }
+
+    fn send_all(&mut self) -> Sent {
+        loop {
+            if self.advance() == Sent::Later {
+                return Sent::Later;
+            }
+            match self.answers.pop_front() {
+                Some(answer) => self.backlog = Some(Cursor::new(answer)),
+                None => return self.send_group(),
+            }
+        }
     }
 
     /// Moves the backlog into groups, and sends each that is full.
@@ -271,6 +289,12 @@ impl Link {
             ip => SocketAddr::new(ip, ROCE_V2_PORT),
         }
     }
+}
+
+/// Whether a run is a bare acknowledgement. It may leave after requests that came to be later: the two
+/// halves of a queue pair are independent of each other (IBTA 9.7.1).
+fn is_answer(run: &Transmit) -> bool {
+    run.payload_length == 0 && run.packets() == 1 && run.headers(0).bth.opcode.operation == Operation::Ack
 }
 
 /// Records what arrived from other machines; what programs of this one send they record themselves.
