@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn a_burst_is_bundled_until_it_is_answered() {
         let (mut pace, now) = (Pace::default(), Instant::ZERO);
-        let mut post = |pace: &mut Pace| {
+        let post = |pace: &mut Pace| {
             let sends = pace.on_post(now, 1);
             if sends {
                 pace.on_transmit(now);
