@@ -31,9 +31,12 @@ programs! {
     extended
     fork
     kernel
+    multicast
     names
     objects
     port
+    query
+    shared
     threads
     transitions
     unsupported

@@ -175,6 +175,17 @@ static void flushed_late(void)
 	destroy_both();
 }
 
+static void queried(void)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	connect_both(IBV_QPT_RC, IBV_QPS_RTR);
+	EXPECT(ibv_query_qp(to, &attr, IBV_QP_CUR_STATE, &init), 0);
+	EXPECT(attr.cur_qp_state, IBV_QPS_RTR);
+	destroy_both();
+}
+
 static int readable(int fd)
 {
 	struct pollfd pollfd = { .fd = fd, .events = POLLIN };
@@ -251,6 +262,135 @@ static void own_queue_key(void)
 	EXPECT(bad == &wr, 1);
 	EXPECT(ibv_destroy_ah(ah), 0);
 	destroy_both();
+}
+
+/* A member hears its group, also from its own machine. */
+static void multicast(void)
+{
+	static const union ibv_gid group = { .raw = { [10] = 0xff, [11] = 0xff, [12] = 239, [13] = 1, [14] = 2, [15] = 3 } };
+	struct ibv_ah_attr attr = { .is_global = 1, .port_num = 1, .grh = { .dgid = group, .sgid_index = gid_index, .hop_limit = 1 } };
+	struct ibv_ah *ah = ibv_create_ah(pd, &attr);
+	struct ibv_sge sge = piece(0, 8);
+	struct ibv_send_wr wr = { .wr_id = 1, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED };
+	struct ibv_send_wr *bad;
+	struct ibv_wc wc;
+
+	NEED(ah);
+	from = make_qp(pd, cq, NULL, IBV_QPT_UD);
+	to = make_qp(pd, cq, NULL, IBV_QPT_UD);
+	bring_to(from, IBV_QPS_RTS, gid_index, &gid, 0);
+	bring_to(to, IBV_QPS_RTS, gid_index, &gid, 0);
+	EXPECT(ibv_attach_mcast(to, &group, 0), 0);
+	receive(to, 2, SIZE / 2);
+	memset(memory, 0x77, 8);
+	wr.wr.ud.ah = ah;
+	wr.wr.ud.remote_qpn = 0xffffff;
+	wr.wr.ud.remote_qkey = QKEY;
+	EXPECT(ibv_post_send(from, &wr, &bad), 0);
+	EXPECT(completion(1).status, IBV_WC_SUCCESS);
+	wc = completion(2);
+	EXPECT(wc.status, IBV_WC_SUCCESS);
+	EXPECT(wc.byte_len, 48);
+	EXPECT(wc.src_qp, from->qp_num);
+	EXPECT(memory[SIZE / 2 + 40], 0x77);
+	EXPECT(ibv_detach_mcast(to, &group, 0), 0);
+	EXPECT(ibv_destroy_ah(ah), 0);
+	destroy_both();
+}
+
+/* ibv_rereg_mr(3), which rxe does not have */
+static void changed_region(void)
+{
+	unsigned char *other = aligned_alloc(4096, 4096);
+	struct ibv_pd *other_pd = ibv_alloc_pd(context);
+	struct ibv_mr *region = ibv_reg_mr(pd, memory, SIZE, IBV_ACCESS_LOCAL_WRITE);
+	struct ibv_sge sge = piece(0, 8);
+	struct ibv_send_wr wr = { .wr_id = 1, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED };
+	struct ibv_send_wr *bad;
+
+	NEED(other && other_pd && region);
+	memset(other, 0, 4096);
+	EXPECT(ibv_rereg_mr(region, 1 << 5, NULL, NULL, 0, 0), IBV_REREG_MR_ERR_INPUT);
+	EXPECT(errno, EINVAL);
+	EXPECT(ibv_rereg_mr(region, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, NULL, 4096, 0), IBV_REREG_MR_ERR_INPUT);
+	EXPECT(ibv_rereg_mr(region, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, other, 0, 0), IBV_REREG_MR_ERR_INPUT);
+	EXPECT(ibv_rereg_mr(region, IBV_REREG_MR_CHANGE_PD, other_pd, NULL, 0, EVERY_ACCESS), IBV_REREG_MR_ERR_INPUT);
+	EXPECT(ibv_rereg_mr(region, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_REMOTE_WRITE), IBV_REREG_MR_ERR_CMD);
+	EXPECT(ibv_rereg_mr(region, IBV_REREG_MR_CHANGE_PD, other_pd, NULL, 0, 0), 0);
+	EXPECT(region->pd == other_pd, 1);
+	EXPECT(ibv_dealloc_pd(other_pd), EBUSY);
+	EXPECT(ibv_rereg_mr(region, IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS | IBV_REREG_MR_CHANGE_TRANSLATION, pd, other,
+			    4096, EVERY_ACCESS), 0);
+	EXPECT(ibv_dealloc_pd(other_pd), 0);
+	EXPECT(region->addr == other && region->length == 4096, 1);
+	connect_both(IBV_QPT_RC, IBV_QPS_RTS);
+	memset(memory, 0x66, 8);
+	wr.wr.rdma.remote_addr = (uintptr_t)other;
+	wr.wr.rdma.rkey = region->rkey;
+	EXPECT(ibv_post_send(from, &wr, &bad), 0);
+	EXPECT(completion(1).status, IBV_WC_SUCCESS);
+	EXPECT(other[7], 0x66);
+	destroy_both();
+	EXPECT(ibv_dereg_mr(region), 0);
+	free(other);
+}
+
+/* IBTA vol. 1, 11.6.3.1: a completion queue that overruns is lost, and says so. */
+static void overrun(void)
+{
+	struct ibv_cq *small = ibv_create_cq(context, 1, NULL, NULL, 0);
+	struct ibv_async_event event;
+	struct ibv_sge sge = piece(0, 8);
+
+	NEED(small);
+	from = make_qp(pd, small, NULL, IBV_QPT_RC);
+	to = make_qp(pd, cq, NULL, IBV_QPT_RC);
+	bring_to(from, IBV_QPS_RTS, gid_index, &gid, to->qp_num);
+	bring_to(to, IBV_QPS_RTS, gid_index, &gid, from->qp_num);
+	for (int i = 0; i <= small->cqe && i < 16; i++)
+		EXPECT(post(IBV_WR_RDMA_WRITE, 1, &sge, (uintptr_t)memory + 64), 0);
+	EXPECT(small->cqe < 16, 1);
+	do {
+		EXPECT(readable(context->async_fd), 1);
+		if (!readable(context->async_fd))
+			break;
+		EXPECT(ibv_get_async_event(context, &event), 0);
+		ibv_ack_async_event(&event);
+	} while (event.event_type != IBV_EVENT_CQ_ERR);
+	EXPECT(event.event_type, IBV_EVENT_CQ_ERR);
+	EXPECT(event.element.cq == small, 1);
+	EXPECT(ibv_destroy_qp(from), 0);
+	EXPECT(ibv_destroy_qp(to), 0);
+	EXPECT(ibv_destroy_cq(small), 0);
+}
+
+/* Objects of one open device are nothing to another. */
+static void foreign(int argc, char **argv)
+{
+	struct ibv_context *other = open_context(argc, argv);
+	struct ibv_cq *other_cq = ibv_create_cq(other, 16, NULL, NULL, 0);
+	struct ibv_pd *other_pd = ibv_alloc_pd(other);
+	struct ibv_srq_init_attr srq_init = { .attr = { .max_wr = 4, .max_sge = 1 } };
+	struct ibv_srq *other_srq = ibv_create_srq(other_pd, &srq_init);
+	struct ibv_comp_channel *channel = ibv_create_comp_channel(other);
+	struct ibv_qp_init_attr init = {
+		.send_cq = cq, .recv_cq = other_cq, .cap = { .max_send_wr = 1, .max_recv_wr = 1 }, .qp_type = IBV_QPT_RC
+	};
+
+	NEED(other_cq && other_pd && other_srq && channel);
+	EXPECT(ibv_create_qp(pd, &init) == NULL, 1);
+	EXPECT(errno, EINVAL);
+	init.recv_cq = cq;
+	init.srq = other_srq;
+	EXPECT(ibv_create_qp(pd, &init) == NULL, 1);
+	EXPECT(errno, EINVAL);
+	EXPECT(ibv_create_cq(context, 16, NULL, channel, 0) == NULL, 1);
+	EXPECT(errno, EINVAL);
+	EXPECT(ibv_destroy_comp_channel(channel), 0);
+	EXPECT(ibv_destroy_srq(other_srq), 0);
+	EXPECT(ibv_destroy_cq(other_cq), 0);
+	EXPECT(ibv_dealloc_pd(other_pd), 0);
+	EXPECT(ibv_close_device(other), 0);
 }
 
 static void window_bounds(void)
@@ -390,8 +530,13 @@ int main(int argc, char **argv)
 	values_out_of_range();
 	statuses();
 	flushed_late();
+	queried();
 	events();
 	own_queue_key();
+	multicast();
+	changed_region();
+	overrun();
+	foreign(argc, argv);
 	window_bounds();
 	extended();
 	EXPECT(ibv_dereg_mr(mr), 0);

@@ -142,6 +142,9 @@ pub(super) unsafe fn create(
     }
     // SAFETY: the caller promises that the channel is alive unless it is null.
     let channel = unsafe { init.channel.as_ref().map(|_| Channel::of(init.channel)) };
+    if channel.is_some_and(|channel| channel.context != device) {
+        return Err(Errno::INVALID);
+    }
     let (handle, size) =
         device.adapter.create_cq(init.entries, channel.map(|channel| (channel.channel.clone(), 0)))?;
     let c = ibv_cq_ex {

@@ -109,6 +109,12 @@ impl ContextRef {
     }
 }
 
+impl PartialEq for ContextRef {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+
 impl Deref for ContextRef {
     type Target = Context;
 

@@ -104,6 +104,11 @@ unsafe fn create(
         (Pd::of(pd), Cq::of(attr.send_cq), Cq::of(attr.recv_cq), attr.srq.as_ref().map(|_| Srq::of(attr.srq)))
     };
     let device = domain.context;
+    let all_here =
+        send_cq.context == device && recv_cq.context == device && srq.is_none_or(|srq| srq.context == device);
+    if !all_here {
+        return Err(Errno::INVALID);
+    }
     let (qpn, granted) = device.adapter.create_qp(&QpInit {
         pd: domain.handle,
         qp_type,
@@ -186,6 +191,9 @@ pub(super) unsafe extern "C" fn query_qp(
     mask: c_int,
     init_attr: *mut ibv_qp_init_attr,
 ) -> c_int {
+    if let Err(error) = mask.only(IBV_QP_RATE_LIMIT - 1, Errno::UNSUPPORTED) {
+        return error.0;
+    }
     // SAFETY: the caller passes a queue pair.
     let pair = unsafe { Qp::of(qp) };
     let Some(attributes) = pair.context.adapter.query_qp(pair.qpn) else { return libc::EINVAL };
