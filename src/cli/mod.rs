@@ -1,7 +1,9 @@
 //! The command line.
 
+mod demo;
 mod devices;
 mod dump;
+mod perf;
 mod run;
 mod service;
 
@@ -19,9 +21,11 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Demo(demo::DemoArgs),
     Run(run::RunArgs),
     Devices(devices::DevicesArgs),
     Dump(dump::DumpArgs),
+    Perf(perf::PerfArgs),
     Service(service::ServiceArgs),
 }
 
@@ -29,9 +33,11 @@ impl Cli {
     /// Does what the command line says.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         match self.command {
+            Command::Demo(args) => args.run(),
             Command::Run(args) => args.run(),
             Command::Devices(args) => args.run(),
             Command::Dump(args) => args.run(),
+            Command::Perf(args) => args.run(),
             Command::Service(args) => args.run(),
         }
     }
