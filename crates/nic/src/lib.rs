@@ -12,6 +12,7 @@
 //! | [`memory`] | the seam to memory: segments, payloads, the [`Memory`] trait |
 //! | [`time`] | instants and durations in picoseconds |
 //! | [`congestion`] | when the next run may leave, and how much may be in flight |
+//! | [`cm`] | connection management, on QP 1: [`Cm`](cm::Cm) |
 //!
 //! The order of calls: after any call that may have changed something (`post_*`, `modify_qp`,
 //! `handle_packet`, `handle_timeout`), call [`Nic::poll_transmit`] until it returns `None`, then
@@ -24,6 +25,7 @@ extern crate alloc;
 extern crate std;
 
 mod ah;
+pub mod cm;
 pub mod congestion;
 mod cq;
 mod datapath;

@@ -55,7 +55,6 @@ impl<T> Table<T> {
     }
 
     /// How many objects there are.
-    #[cfg(test)]
     pub fn len(&self) -> usize {
         self.live
     }
