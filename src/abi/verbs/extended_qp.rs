@@ -68,6 +68,16 @@ enum DraftData {
     Inline(SmallVec<[u8; 64]>),
 }
 
+impl DraftData {
+    /// The bytes that are to be sent as they are.
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Gather(_) => &[],
+            Self::Inline(bytes) => bytes,
+        }
+    }
+}
+
 impl Drafts {
     /// None yet, for a queue pair of this size.
     pub(super) fn new(granted: QpCapabilities) -> Self {
@@ -179,27 +189,21 @@ unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
     status(posted)
 }
 
-/// Posts all drafts, or none if anything was wrong with them.
+/// Posts all drafts, or none if anything was wrong with them. Only a queue that is full already ends it halfway.
 fn post(pair: &Qp, drafts: &Drafts) -> Result<(), Errno> {
     if let Some(error) = drafts.error {
         return Err(error);
     }
     pair.context.adapter.post(|poster| {
-        for draft in &drafts.requests {
-            let inline: &[&[u8]];
-            let piece;
+        drafts.requests.iter().try_for_each(|draft| {
+            let pieces = [draft.data.bytes()];
             let data = match &draft.data {
                 DraftData::Gather(list) => SendData::Gather(list),
-                DraftData::Inline(bytes) => {
-                    piece = [bytes.as_slice()];
-                    inline = &piece;
-                    SendData::Inline(inline)
-                }
+                DraftData::Inline(_) => SendData::Inline(&pieces),
             };
             let &Draft { wr_id, operation, flags, destination, .. } = draft;
-            poster.send(pair.qpn, &SendRequest { wr_id, operation, data, flags, destination })?;
-        }
-        Ok(())
+            Ok(poster.send(pair.qpn, &SendRequest { wr_id, operation, data, flags, destination })?)
+        })
     })
 }
 
@@ -228,9 +232,9 @@ unsafe extern "C" fn wr_atomic_cmp_swp(qp: *mut ibv_qp_ex, rkey: u32, address: u
     unsafe { add(qp, SendOperation::CompareSwap { remote: Remote { address, rkey }, compare, swap }) };
 }
 
-unsafe extern "C" fn wr_atomic_fetch_add(qp: *mut ibv_qp_ex, rkey: u32, address: u64, add_: u64) {
+unsafe extern "C" fn wr_atomic_fetch_add(qp: *mut ibv_qp_ex, rkey: u32, address: u64, addend: u64) {
     // SAFETY: the program passes an extended queue pair that its thread holds.
-    unsafe { add(qp, SendOperation::FetchAdd { remote: Remote { address, rkey }, add: add_ }) };
+    unsafe { add(qp, SendOperation::FetchAdd { remote: Remote { address, rkey }, add: addend }) };
 }
 
 unsafe extern "C" fn wr_bind_mw(
