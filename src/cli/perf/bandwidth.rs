@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use host::{RegionSlice, Work};
 
-use super::bench::Patience;
+use super::bench::{Patience, QUEUE_POLLS};
 use super::control::Control;
 use super::rdma::RdmaBench;
 use super::spec::{Operation, Transport};
@@ -28,7 +28,7 @@ impl RdmaBench {
             .collect::<anyhow::Result<_>>()?;
         let mut batch = Vec::with_capacity(BATCH);
         let (mut posted, mut completed) = (0, 0);
-        let mut patience = Patience::default();
+        let mut patience = Patience::new(QUEUE_POLLS);
         while completed < iterations {
             let room = (completed + depth).min(iterations) - posted;
             for _ in 0..room.min(BATCH as u64) {
@@ -48,7 +48,7 @@ impl RdmaBench {
                     bail!("a {} failed: {:?}", self.spec.operation, done.status);
                 }
                 completed = done.wr_id;
-                patience = Patience::default();
+                patience = Patience::new(QUEUE_POLLS);
             }
             if posted == (completed + depth).min(iterations) && completed < iterations {
                 patience.check()?;
@@ -83,12 +83,12 @@ impl RdmaBench {
     /// Receives until all has come, or the client is done and nothing comes any more.
     pub(super) fn drain(&mut self, iterations: u64, control: &mut Control) -> anyhow::Result<u64> {
         let (mut received, mut is_called) = (0, false);
-        let mut patience = Patience::default();
+        let mut patience = Patience::new(QUEUE_POLLS);
         while received < iterations {
             let found = self.take_messages(iterations - received)?;
             received += found;
             if found > 0 {
-                patience = Patience::default();
+                patience = Patience::new(QUEUE_POLLS);
             } else if is_called && patience.waited() > QUIET {
                 if !self.spec.transport.is_lossy() {
                     bail!("{received} of {iterations} messages arrived");

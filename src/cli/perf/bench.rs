@@ -22,12 +22,14 @@ pub enum Role {
 /// How long a message may be on its way before it counts as lost.
 const LOSS_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How often in a row a poll may find nothing before it lets others run: on a machine with too few processors,
-/// the other side may be waiting for this one.
-pub const YIELD_EVERY: u64 = 64;
+/// Polls of a socket that take about 10 us.
+pub const SOCKET_POLLS: u64 = 32;
 
-/// How often it looks at the clock.
-const CLOCK_EVERY: u64 = 4096;
+/// Polls of a completion queue that take about 10 us.
+pub const QUEUE_POLLS: u64 = 12;
+
+/// How many yields pass between two looks at the clock.
+const CLOCK_EVERY: u64 = 256;
 
 /// One side of a measurement.
 pub trait Bench {
@@ -50,13 +52,22 @@ pub trait Bench {
 }
 
 /// Waits for what should come, and notices if it does not.
-#[derive(Default)]
+///
+/// It lets others run now and then: on a machine with too few processors, the other side may be waiting for
+/// this one.
 pub struct Patience {
+    /// Polls that may find nothing before others may run.
+    yield_every: u64,
     polls: u64,
     start: Option<Instant>,
 }
 
 impl Patience {
+    /// For waiting by polls of which so many take about 10 us.
+    pub fn new(yield_every: u64) -> Self {
+        Self { yield_every, polls: 0, start: None }
+    }
+
     /// To be called for each poll that finds nothing.
     pub fn check(&mut self) -> anyhow::Result<()> {
         ensure!(self.waited() < LOSS_TIMEOUT, "a message was lost: nothing came for {LOSS_TIMEOUT:?}");
@@ -66,10 +77,10 @@ impl Patience {
     /// As [`check`](Self::check), and tells for how long nothing was found, if it looks at the clock.
     pub fn waited(&mut self) -> Duration {
         self.polls += 1;
-        if self.polls.is_multiple_of(YIELD_EVERY) {
+        if self.polls.is_multiple_of(self.yield_every) {
             std::thread::yield_now();
         }
-        if !self.polls.is_multiple_of(CLOCK_EVERY) {
+        if !self.polls.is_multiple_of(self.yield_every * CLOCK_EVERY) {
             return Duration::ZERO;
         }
         let now = Instant::now();

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use anyhow::{Context, bail, ensure};
 
-use super::bench::{Bench, Patience, Role, pattern};
+use super::bench::{Bench, Patience, Role, SOCKET_POLLS, pattern};
 use super::control::Control;
 use super::spec::{Mode, Spec};
 use super::stats::Samples;
@@ -50,7 +50,7 @@ impl TcpBench {
     }
 
     fn send(&mut self) -> anyhow::Result<()> {
-        let mut patience = Patience::default();
+        let mut patience = Patience::new(SOCKET_POLLS);
         let mut rest = &self.message[..];
         while !rest.is_empty() {
             match self.stream.write(rest) {
@@ -77,7 +77,7 @@ impl TcpBench {
     }
 
     fn receive(&mut self) -> anyhow::Result<()> {
-        let mut patience = Patience::default();
+        let mut patience = Patience::new(SOCKET_POLLS);
         let mut filled = 0;
         while filled < self.received.len() {
             match self.stream.read(&mut self.received[filled..]) {
@@ -161,7 +161,7 @@ impl UdpBench {
     }
 
     fn receive(&mut self) -> anyhow::Result<()> {
-        let mut patience = Patience::default();
+        let mut patience = Patience::new(SOCKET_POLLS);
         loop {
             match self.socket.recv(&mut self.received) {
                 Ok(length) if length == self.received.len() => return Ok(()),

@@ -5,7 +5,7 @@ use std::time::Instant;
 use anyhow::{Context as _, bail, ensure};
 use host::{CompletionOpcode, Work};
 
-use super::bench::{Patience, YIELD_EVERY};
+use super::bench::{Patience, QUEUE_POLLS};
 use super::control::Control;
 use super::rdma::RdmaBench;
 use super::spec::{Operation, Spec};
@@ -50,7 +50,7 @@ impl RdmaBench {
 
     /// Polls until a message has arrived; its slot is the next that is free.
     fn wait_for_message(&mut self) -> anyhow::Result<()> {
-        let mut patience = Patience::default();
+        let mut patience = Patience::new(QUEUE_POLLS);
         loop {
             match self.queue.poll()? {
                 Some(done) if !done.is_success() => bail!("a request failed: {:?}", done.status),
@@ -101,7 +101,7 @@ impl RdmaBench {
     fn wait_for_write(&self, index: u64) -> anyhow::Result<()> {
         let last = self.layout.message(0).end - 1;
         let expected = [self.mark(index)];
-        let mut patience = Patience::default();
+        let mut patience = Patience::new(QUEUE_POLLS);
         let mut found = [0];
         loop {
             self.memory.read(last, &mut found)?;
@@ -124,7 +124,7 @@ impl RdmaBench {
         // Nothing is written, to nowhere: it completes after all that was posted before.
         let work = Work::write(&outbox[..0], self.remote.at(0)).id(marker);
         self.qp.post(&work).context("cannot write")?;
-        let mut patience = Patience::default();
+        let mut patience = Patience::new(QUEUE_POLLS);
         loop {
             match self.queue.poll()? {
                 Some(done) if !done.is_success() => bail!("a write failed: {:?}", done.status),
@@ -148,7 +148,7 @@ impl RdmaBench {
                 _ => Work::read(&into, self.remote.at(0)),
             };
             self.qp.post(&work).with_context(|| format!("cannot post a {operation}"))?;
-            let mut patience = Patience::default();
+            let mut patience = Patience::new(QUEUE_POLLS);
             let done = loop {
                 match self.queue.poll()? {
                     Some(done) => break done,
@@ -167,7 +167,7 @@ impl RdmaBench {
             return control.wait();
         }
         while !control.is_called() {
-            for _ in 0..YIELD_EVERY {
+            for _ in 0..QUEUE_POLLS {
                 self.pd.context().progress();
             }
             std::thread::yield_now();
