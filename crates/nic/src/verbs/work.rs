@@ -74,7 +74,7 @@ pub enum SendOperation {
     BindWindow {
         /// The window.
         window: Mw,
-        /// The new remote key (type 2; for type 1 the adapter chooses at post time).
+        /// The new remote key: the window's, but for the low byte, which the caller chooses.
         rkey: u32,
         /// What it covers.
         binding: Binding,
