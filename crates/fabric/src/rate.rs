@@ -96,7 +96,11 @@ pub fn parse_duration(text: &str) -> Result<Duration, QuantityError> {
 }
 
 /// Reads a number and a unit; the number may have a fraction.
-fn quantity(text: &str, example: &'static str, unit: impl Fn(&str) -> Option<u64>) -> Result<u64, QuantityError> {
+fn quantity(
+    text: &str,
+    example: &'static str,
+    unit: impl Fn(&str) -> Option<u64>,
+) -> Result<u64, QuantityError> {
     let malformed = || QuantityError::Malformed(text.to_owned(), example);
     let text = text.trim();
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(malformed)?;
@@ -139,7 +143,9 @@ mod tests {
 
     #[test]
     fn a_byte_takes_a_whole_number_of_picoseconds_at_the_rates_of_ethernet() {
-        for (gigabits, picos) in [(10, 800), (25, 320), (40, 200), (50, 160), (100, 80), (200, 40), (400, 20), (800, 10)] {
+        for (gigabits, picos) in
+            [(10, 800), (25, 320), (40, 200), (50, 160), (100, 80), (200, 40), (400, 20), (800, 10)]
+        {
             let rate = Rate::gbps(gigabits);
             assert_eq!(ByteTime::from(rate).picos(1), picos);
             assert_eq!(ByteTime::from(rate).picos(1048), 1048 * picos);
@@ -171,7 +177,8 @@ mod tests {
     #[test]
     fn what_is_no_quantity_is_refused_with_what_was_expected() {
         assert_eq!("0Gbps".parse::<Rate>(), Err(QuantityError::Zero));
-        for text in ["", "100", "Gbps", "1.2.3G", "-5G", "5 parsecs", "99999999999999999999G", "99999999999G"] {
+        for text in ["", "100", "Gbps", "1.2.3G", "-5G", "5 parsecs", "99999999999999999999G", "99999999999G"]
+        {
             let error = text.parse::<Rate>().unwrap_err().to_string();
             assert_eq!(error, format!("\"{text}\": expected a number and a unit, such as 100Gbps"));
             assert!(parse_duration(text).is_err());

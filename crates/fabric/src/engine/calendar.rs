@@ -10,6 +10,9 @@ const BUCKETS: usize = 4096;
 const WORDS: usize = BUCKETS / 64;
 /// After so many pops the width of the buckets is reconsidered.
 const ADAPT_EVERY: u32 = 1 << 16;
+/// Once buckets were so narrow that many events lay behind them, they are not made as narrow again before
+/// the width was reconsidered so often.
+const PATIENCE: u32 = 256;
 
 /// Events in the order of their time, then kind, then place.
 ///
@@ -37,6 +40,9 @@ pub struct Calendar {
     /// What is due later than any bucket.
     far: BinaryHeap<Reverse<Event>>,
     load: Load,
+    is_fresh: bool,
+    /// How often the load will be looked at before the buckets may become narrower.
+    patience: u32,
 }
 
 /// What tells whether the width of the buckets fits, counted since it was last looked at.
@@ -69,6 +75,8 @@ impl Calendar {
             bucketed: 0,
             far: BinaryHeap::new(),
             load: Load::default(),
+            is_fresh: false,
+            patience: 0,
         }
     }
 
@@ -112,9 +120,10 @@ impl Calendar {
         self.pop_until(u64::MAX)
     }
 
-    /// The event after the one popped last, if it is at hand; its data can be fetched meanwhile.
-    pub fn hint(&self) -> Option<Event> {
-        self.open.last().copied()
+    /// The events of a bucket that has been opened since this was last asked, last one first. They are all
+    /// due soon: what they need can be fetched together.
+    pub fn opened(&mut self) -> Option<&[Event]> {
+        std::mem::take(&mut self.is_fresh).then_some(&self.open)
     }
 
     fn push_open(&mut self, event: Event) {
@@ -135,6 +144,9 @@ impl Calendar {
     fn open_next(&mut self) {
         if self.load.popped >= ADAPT_EVERY {
             self.adapt();
+            if !self.open.is_empty() {
+                return;
+            }
         }
         let next_far = self.far.peek().map(|Reverse(event)| event.picos() >> self.shift);
         let Some(next) = self.next_occupied().or(next_far) else { return };
@@ -146,6 +158,7 @@ impl Calendar {
         self.near();
         self.open.sort_unstable_by_key(|event| Reverse(event.key()));
         self.load.opened += 1;
+        self.is_fresh = true;
     }
 
     /// The number of the next bucket that has events.
@@ -187,17 +200,22 @@ impl Calendar {
     fn adapt(&mut self) {
         let Load { popped, opened, far } = std::mem::take(&mut self.load);
         let per_bucket = popped / opened.max(1);
-        let many_far = far > popped / 16;
-        let shift = match per_bucket {
-            0..=1 => self.shift + 1,
-            _ if many_far => self.shift + 1,
-            12.. if far < popped / 64 => self.shift - 1,
-            _ => return,
+        self.patience = self.patience.saturating_sub(1);
+        let shift = if far > popped / 16 {
+            // They were too narrow: not again soon.
+            self.patience = PATIENCE;
+            self.shift + 1
+        } else if per_bucket <= 1 {
+            self.shift + 1
+        } else if per_bucket >= 12 && self.patience == 0 {
+            self.shift - 1
+        } else {
+            return;
         };
         self.resize(shift.clamp(Self::MIN_SHIFT, Self::MAX_SHIFT));
     }
 
-    /// Sorts all events into buckets of another width. The open bucket is empty.
+    /// Sorts all events into buckets of another width. The open bucket is empty, and may not be afterwards.
     fn resize(&mut self, shift: u32) {
         let now = self.turn << self.shift;
         self.shift = shift;

@@ -61,6 +61,8 @@ fn the_order_is_that_of_a_heap_whatever_the_width_of_the_buckets() {
     agrees_with_a_heap(1, 10, 200_000, &[84_000, 1_084_000]);
     agrees_with_a_heap(2, 2_000, 300_000, &[84_000, 1_084_000, 500_000_000]);
     agrees_with_a_heap(3, 5_000, 300_000, &[100]);
+    agrees_with_a_heap(5, 50, 400_000, &[2_000, 40_000_000_000]);
+    agrees_with_a_heap(6, 400, 400_000, &[5_000, 100_000, 900_000_000]);
     agrees_with_a_heap(4, 1, 100_000, &[1_000_000_000_000, 0]);
 }
 
