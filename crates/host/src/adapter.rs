@@ -336,6 +336,11 @@ impl Poster<'_> {
         self.engine.nic.post_send(self.now, qpn, request)
     }
 
+    /// How many more send requests a queue pair takes.
+    pub fn send_room(&self, qpn: Qpn) -> Option<usize> {
+        self.engine.nic.send_room(qpn)
+    }
+
     /// Posts a receive request.
     pub fn recv(&mut self, qpn: Qpn, request: &RecvRequest<'_>) -> Result<(), PostError> {
         self.engine.nic.post_recv(self.now, qpn, request)

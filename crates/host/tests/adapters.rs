@@ -129,3 +129,17 @@ fn two_programs_worth_of_adapters_have_different_numbers() {
     numbers.dedup_by_key(|number| *number % 256);
     assert_eq!(numbers.len(), 20);
 }
+
+#[test]
+fn a_send_queue_tells_its_room() {
+    let (a, b) = connected(QpType::Rc);
+    let room = |side: &common::Side| side.adapter.post(|poster| poster.send_room(side.qpn)).unwrap();
+    let all = room(&a);
+    let remote = b.remote(0);
+    drop(b);
+    a.send(SendOperation::Write(remote), 0, 64);
+    a.send(SendOperation::Write(remote), 0, 64);
+    assert_eq!(room(&a), all - 2);
+    a.adapter.modify_qp(a.qpn, &QpChange { state: Some(QpState::Error), ..QpChange::default() }).unwrap();
+    assert_eq!(room(&a), all);
+}

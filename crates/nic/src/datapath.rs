@@ -21,6 +21,11 @@ impl<M: Memory> Nic<M> {
         Ok(())
     }
 
+    /// How many more send requests a queue pair takes, for who wants to post all of a list or nothing.
+    pub fn send_room(&self, qpn: Qpn) -> Option<usize> {
+        Some(self.qps.get(qpn)?.send_room())
+    }
+
     /// Posts a receive request.
     pub fn post_recv(&mut self, now: Instant, qpn: Qpn, request: &RecvRequest<'_>) -> Result<(), PostError> {
         let (qps, mut env, _) = self.split(now);

@@ -7,7 +7,8 @@
 use std::ffi::{c_int, c_void};
 
 use nic::verbs::{
-    DatagramDestination, QpCapabilities, QpType, Remote, SendData, SendFlags, SendOperation, SendRequest, Sge,
+    DatagramDestination, PostError, QpCapabilities, QpType, Remote, SendData, SendFlags, SendOperation,
+    SendRequest, Sge,
 };
 use smallvec::SmallVec;
 use wire::Qpn;
@@ -189,12 +190,15 @@ unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
     status(posted)
 }
 
-/// Posts all drafts, or none if anything was wrong with them. Only a queue that is full already ends it halfway.
+/// Posts all drafts, or none if anything is wrong with them or the queue has no room for all.
 fn post(pair: &Qp, drafts: &Drafts) -> Result<(), Errno> {
     if let Some(error) = drafts.error {
         return Err(error);
     }
     pair.context.adapter.post(|poster| {
+        if poster.send_room(pair.qpn).is_some_and(|room| room < drafts.requests.len()) {
+            return Err(PostError::QueueFull.into());
+        }
         drafts.requests.iter().try_for_each(|draft| {
             let pieces = [draft.data.bytes()];
             let data = match &draft.data {

@@ -48,6 +48,11 @@ impl DatagramSender {
         self.is_broken = false;
     }
 
+    /// How many datagrams wait to be sent.
+    pub fn posted(&self) -> usize {
+        self.queue.requests.len()
+    }
+
     /// The PSN of the next datagram.
     pub fn next_psn(&self) -> Psn {
         self.psn

@@ -112,6 +112,12 @@ impl QueuePair {
         QpAttributes { sq_psn, rq_psn, ..self.attributes }
     }
 
+    /// How many more send requests its queue takes.
+    pub fn send_room(&self) -> usize {
+        let size = self.attributes.init.capabilities.max_send_wr as usize;
+        size.saturating_sub(self.transport.posted())
+    }
+
     /// Posts a send request; a datagram with its destination.
     pub fn post_send<M: Memory>(
         &mut self,

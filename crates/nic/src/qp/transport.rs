@@ -46,6 +46,14 @@ impl Transport {
         }
     }
 
+    /// How many send requests are posted and not complete.
+    pub fn posted(&self) -> usize {
+        match self {
+            Self::Reliable(requester, _) | Self::Unreliable(requester, _) => requester.posted(),
+            Self::Datagram(sender) => sender.posted(),
+        }
+    }
+
     /// The PSN of the next packet sent.
     pub fn next_psn(&self) -> Psn {
         match self {

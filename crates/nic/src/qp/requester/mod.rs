@@ -109,6 +109,11 @@ impl Requester {
         self.is_broken
     }
 
+    /// How many requests wait or are unanswered.
+    pub fn posted(&self) -> usize {
+        self.queue.requests.len()
+    }
+
     /// The PSN of the next new packet.
     pub fn next_psn(&self) -> Psn {
         self.psn(self.top)
