@@ -2,11 +2,11 @@
 
 use alloc::boxed::Box;
 
-use wire::cm::{CmMad, CmMessage, Rej, RejReason, RejectedMessage, Rep, TransportService};
+use wire::cm::{CmMad, RejectedMessage, Rep, TransportService};
 
 use super::receive::Origin;
 use super::state::Input;
-use super::{Cm, CmEvent, CmId, ConnectReply, Ece, Endpoint, State};
+use super::{Cm, CmEvent, CmId, ConnectReply, Ece, Endpoint, State, stateless};
 use crate::time::Instant;
 
 impl Cm {
@@ -73,15 +73,7 @@ impl Cm {
     /// The peer accepted what we do not want any more, or never did: it should know.
     fn refuse_reply(&mut self, origin: Origin, mad: &CmMad, rep: &Rep) {
         self.counters.unmatched += 1;
-        let rej = Rej {
-            local_id: rep.remote_id,
-            remote_id: rep.local_id,
-            message: RejectedMessage::Rep,
-            reason: RejReason::INVALID_COMM_ID,
-            ..Rej::default()
-        };
-        let message = CmMessage::Rej(rej);
-        self.transmit(origin.path(), CmMad { message, attribute_modifier: 0, ..*mad }.emit());
+        self.transmit(origin.path(), stateless::unwanted(mad, rep).emit());
     }
 }
 

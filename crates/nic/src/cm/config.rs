@@ -109,8 +109,9 @@ pub(super) struct Backoff {
 
 impl Backoff {
     /// `retries` of them, the first after `first`, no two further apart than `ceiling`.
-    pub fn new(first: Duration, ceiling: Duration, retries: u8) -> Self {
-        Self { interval: first.min(ceiling), ceiling, left: retries }
+    pub const fn new(first: Duration, ceiling: Duration, retries: u8) -> Self {
+        let interval = if first.as_picos() < ceiling.as_picos() { first } else { ceiling };
+        Self { interval, ceiling, left: retries }
     }
 
     /// When to look for an answer to what was sent `now`: up to a quarter sooner or later, as `chance`

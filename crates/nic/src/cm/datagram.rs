@@ -2,13 +2,13 @@
 
 use alloc::boxed::Box;
 
-use wire::cm::{CmMad, CmMessage, SidrRep, SidrReq, SidrStatus};
+use wire::cm::{CmMad, SidrRep, SidrReq};
 
 use super::connections::{Connection, RequestKey};
 use super::passive::{addresses, after_addresses};
 use super::receive::Origin;
 use super::state::Input;
-use super::{Cm, CmEvent, Path, Patience, SidrReply, SidrRequest, State};
+use super::{Cm, CmEvent, Path, Patience, SidrReply, SidrRequest, State, stateless};
 use crate::time::Instant;
 
 impl Cm {
@@ -28,7 +28,7 @@ impl Cm {
         let listener = self.listeners.find(req.service, true, addresses).filter(|_| has_addresses);
         let Some(listener) = listener else {
             self.counters.no_listener += 1;
-            return self.refuse_resolution(origin, mad, req);
+            return self.transmit(origin.path(), stateless::no_service(mad, req).emit());
         };
         let path = Path { pkey: req.pkey, ..origin.path() };
         let connection = Connection {
@@ -67,16 +67,5 @@ impl Cm {
             info: rep.info[..info_len].to_vec(),
             private_data: rep.private_data.to_vec(),
         })));
-    }
-
-    fn refuse_resolution(&mut self, origin: Origin, mad: &CmMad, req: &SidrReq) {
-        let rep = SidrRep {
-            request_id: req.request_id,
-            status: SidrStatus::UNSUPPORTED,
-            service: req.service,
-            ..SidrRep::default()
-        };
-        let message = CmMessage::SidrRep(rep);
-        self.transmit(origin.path(), CmMad { message, attribute_modifier: 0, ..*mad }.emit());
     }
 }

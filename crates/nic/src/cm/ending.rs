@@ -8,7 +8,7 @@ use super::connections::RequestKey;
 use super::passive::mtu_of_code;
 use super::receive::Origin;
 use super::state::Input;
-use super::{Cm, CmEvent, CmId, State, cm_timeout};
+use super::{Cm, CmEvent, CmId, State, cm_timeout, stateless};
 use crate::time::Instant;
 use crate::verbs::Mtu;
 
@@ -59,7 +59,7 @@ impl Cm {
         let Some(id) = self.find(origin, dreq.remote_id, dreq.local_id) else {
             // Whoever waits for the end of a connection that is not there should not wait longer.
             self.counters.unmatched += 1;
-            return self.confirm_end(origin, mad, dreq);
+            return self.transmit(origin.path(), stateless::confirmation(mad, dreq).emit());
         };
         let Some(connection) = self.connections.get(id) else { return };
         if connection.local.qpn != dreq.remote_qpn {
@@ -75,7 +75,7 @@ impl Cm {
         } else {
             self.counters.duplicates += 1;
         }
-        self.confirm_end(origin, mad, dreq);
+        self.transmit(origin.path(), stateless::confirmation(mad, dreq).emit());
     }
 
     pub(super) fn handle_drep(&mut self, now: Instant, origin: Origin, drep: &Drep) {
@@ -114,12 +114,6 @@ impl Cm {
         let message = CmMessage::Req(req);
         self.send_reliably(now, id, &CmMad { transaction_id, attribute_modifier, message });
         true
-    }
-
-    fn confirm_end(&mut self, origin: Origin, mad: &CmMad, dreq: &Dreq) {
-        let drep = Drep { local_id: dreq.remote_id, remote_id: dreq.local_id, ..Drep::default() };
-        let message = CmMessage::Drep(drep);
-        self.transmit(origin.path(), CmMad { message, attribute_modifier: 0, ..*mad }.emit());
     }
 
     /// The path MTU that a connection came to.

@@ -28,7 +28,9 @@
 //! | `verbs` | what the program asks for |
 //! | `receive` | where a datagram belongs; then `passive` (REQ, RTU), `active` (REP), `ending` (REJ, MRA, DREQ, DREP), `datagram` (SIDR) |
 //! | `timer` | retries, giving up, and the end of lingering |
+//! | `stateless` | answers about what is not there |
 //! | `attributes` | what to modify queue pairs to |
+//! | [`Switchboard`] | one QP 1 for many programs, with `ports` and what it remembers for a while (`recent`) |
 //! | [`CmTransmit`] in `transmit` | what goes to QP 1 of a peer, and how it looks as a packet |
 //!
 //! **Names.** A connection's [`CmId`] is its number on the wire. It belongs to the program from the call
@@ -37,7 +39,7 @@
 //!
 //! **Many programs, one QP 1.** Numbers end in a suffix ([`CmConfig::id_suffix`]), and
 //! [`CmRoute`](wire::cm::CmRoute) says whom a datagram is for: first messages by service, all others by
-//! number.
+//! number. A [`Switchboard`] does that for a host.
 //!
 //! **Loss and duplicates.** What expects an answer is sent again until it comes. What arrives twice is
 //! answered again, in the state in which its answer may have been lost; otherwise it changes nothing.
@@ -61,8 +63,12 @@ mod event;
 mod listeners;
 mod params;
 mod passive;
+mod ports;
 mod receive;
+mod recent;
 mod state;
+mod stateless;
+mod switchboard;
 mod timer;
 mod transmit;
 mod verbs;
@@ -73,7 +79,9 @@ pub use error::CmError;
 pub use event::{CmEvent, ConnectReply, ConnectRequest, SidrReply, SidrRequest};
 pub use listeners::{Listen, ListenAddress};
 pub use params::{CmId, Ece, Endpoint, ListenerId, Path, Patience, RepParams, ReqParams, SidrParams};
+pub use ports::{Bind, BindError};
 pub use state::State;
+pub use switchboard::Switchboard;
 pub use transmit::{CmTransmit, is_cm_datagram};
 
 use alloc::boxed::Box;

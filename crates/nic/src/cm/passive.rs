@@ -5,13 +5,13 @@ use alloc::vec::Vec;
 
 use wire::Qpn;
 use wire::cm::{
-    CmMad, CmMessage, IpCmHeader, Mra, Rej, RejReason, RejectedMessage, Req, Rtu, ServiceId, TransportService,
+    CmMad, CmMessage, IpCmHeader, Mra, RejReason, RejectedMessage, Req, Rtu, ServiceId, TransportService,
 };
 
 use super::connections::{Connection, RequestKey};
 use super::receive::Origin;
 use super::state::Input;
-use super::{Cm, CmEvent, CmId, ConnectRequest, Ece, Endpoint, ListenerId, Path, Patience, State};
+use super::{Cm, CmEvent, CmId, ConnectRequest, Ece, Endpoint, ListenerId, Path, Patience, State, stateless};
 use crate::time::Instant;
 use crate::verbs::Mtu;
 
@@ -29,11 +29,12 @@ impl Cm {
         let addresses = addresses(req.service, &*req.private_data);
         let Some(listener) = self.listeners.find(req.service, false, addresses) else {
             self.counters.no_listener += 1;
-            return self.refuse(origin, mad, req, RejReason::INVALID_SERVICE_ID, &[]);
+            let refusal = stateless::refusal(mad, req, RejReason::INVALID_SERVICE_ID, &[]);
+            return self.transmit(origin.path(), refusal.emit());
         };
         if let Some((reason, info)) = self.objection(req, addresses) {
             self.counters.unacceptable += 1;
-            return self.refuse(origin, mad, req, reason, info.as_slice());
+            return self.transmit(origin.path(), stateless::refusal(mad, req, reason, &info).emit());
         }
         let Some(id) = self.admit(listener, request_of(origin, mad, req)) else { return };
         self.connections.index_request(key, id);
@@ -146,13 +147,6 @@ impl Cm {
         None
     }
 
-    /// Refuses a request of which nothing is remembered.
-    fn refuse(&mut self, origin: Origin, mad: &CmMad, req: &Req, reason: RejReason, info: &[u8]) {
-        let rej = Rej { remote_id: req.local_id, reason, ..Rej::default() };
-        let message = CmMessage::Rej(with_info(rej, info));
-        self.transmit(origin.path(), CmMad { message, attribute_modifier: 0, ..*mad }.emit());
-    }
-
     fn report_request(&mut self, id: CmId, listener: ListenerId, req: &Req, addresses: Option<IpCmHeader>) {
         let Some(connection) = self.connections.get(id) else { return };
         let request = ConnectRequest {
@@ -229,12 +223,6 @@ pub(super) fn addresses(service: ServiceId, private_data: &[u8]) -> Option<IpCmH
 /// The private data behind the addresses, if there are any.
 pub(super) fn after_addresses(addresses: Option<IpCmHeader>, private_data: &[u8]) -> Vec<u8> {
     private_data[addresses.map_or(0, |_| IpCmHeader::LEN)..].to_vec()
-}
-
-/// Adds information to a rejection; what does not fit is cut off.
-pub(super) fn with_info(rej: Rej, info: &[u8]) -> Rej {
-    let info = &info[..info.len().min(Rej::INFO_LEN)];
-    Rej { info_len: info.len() as u8, info: wire::cm::PrivateData::new(info).unwrap_or_default(), ..rej }
 }
 
 /// A path MTU by its code (IBTA 12.7.7).

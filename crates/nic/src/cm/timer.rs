@@ -2,8 +2,8 @@
 
 use wire::cm::{CmMessage, PrivateData, Rej, RejReason, RejectedMessage};
 
-use super::passive::with_info;
 use super::state::Input;
+use super::stateless::with_info;
 use super::{Cm, CmEvent, CmId, State};
 use crate::time::Instant;
 

@@ -11,8 +11,9 @@ use wire::cm::{
 
 use super::active::ack_timeout;
 use super::connections::Connection;
-use super::passive::{mtu_code, rep_qpns, with_info};
+use super::passive::{mtu_code, rep_qpns};
 use super::state::Input;
+use super::stateless::with_info;
 use super::{Cm, CmError, CmEvent, CmId, Listen, ListenerId, RepParams, ReqParams, SidrParams, State};
 use crate::time::Instant;
 

@@ -11,4 +11,5 @@ mod handshake;
 mod hostile;
 mod kernel;
 mod refusals;
+mod shared;
 mod world;

@@ -21,6 +21,8 @@ pub struct Faults {
 pub struct Program {
     pub cm: Cm,
     pub gid: Gid,
+    /// What its numbers end in.
+    pub suffix: u32,
     /// Events that nobody has looked at.
     pub events: Vec<CmEvent>,
     /// Datagrams to it vanish.
@@ -34,6 +36,8 @@ type Loss = Box<dyn FnMut(usize, &CmMad) -> bool>;
 pub struct World {
     pub now: Instant,
     pub programs: Vec<Program>,
+    /// Of addresses that programs share.
+    pub switchboards: Vec<(Gid, Switchboard)>,
     pub faults: Faults,
     pub lose: Option<Loss>,
     /// Every datagram sent, lost ones included, with its sender.
@@ -71,6 +75,7 @@ impl World {
         Self {
             now: Instant::ZERO,
             programs,
+            switchboards: Vec::new(),
             faults: Faults::default(),
             lose: None,
             trace: None,
@@ -171,7 +176,20 @@ impl World {
     fn next_time(&self) -> Option<Instant> {
         let arrival = self.flying.peek().map(|Reverse(datagram)| datagram.due);
         let timers = self.programs.iter().filter_map(|program| program.cm.poll_timeout());
-        arrival.into_iter().chain(timers).min()
+        let farewells = self.switchboards.iter().filter_map(|(_, switchboard)| switchboard.poll_timeout());
+        arrival.into_iter().chain(timers).chain(farewells).min()
+    }
+
+    /// Which program of those at the address gets a datagram.
+    fn destination(&mut self, to: usize, arrival: &Arrival, bytes: &[u8]) -> Option<usize> {
+        let gid = arrival.destination;
+        let Some((_, switchboard)) = self.switchboards.iter_mut().find(|(shared, _)| *shared == gid) else {
+            return Some(to).filter(|&to| !self.programs[to].is_dead);
+        };
+        let suffix = switchboard.route(self.now, arrival, 3, bytes)?;
+        self.programs
+            .iter()
+            .position(|program| program.gid == gid && program.suffix == suffix && !program.is_dead)
     }
 
     /// Does what is due now.
@@ -184,9 +202,12 @@ impl World {
                 traffic_class: 0,
                 hop_limit: 64,
             };
-            if !self.programs[to].is_dead {
+            if let Some(to) = self.destination(to, &arrival, &bytes) {
                 self.programs[to].cm.handle_mad(self.now, &arrival, 3, &bytes);
             }
+        }
+        for (_, switchboard) in &mut self.switchboards {
+            switchboard.handle_timeout(self.now);
         }
         for program in &mut self.programs {
             if program.cm.poll_timeout().is_some_and(|due| due <= self.now) {
@@ -197,10 +218,16 @@ impl World {
 
     /// Takes what programs have to send and to tell.
     fn collect(&mut self) {
+        for index in 0..self.switchboards.len() {
+            while let Some(transmit) = self.switchboards[index].1.poll_transmit() {
+                let from = self.at(transmit.route.source);
+                self.send(from.unwrap(), self.at(transmit.route.destination), transmit.mad.to_vec());
+            }
+        }
         for from in 0..self.programs.len() {
             while let Some(transmit) = self.programs[from].cm.poll_transmit() {
                 assert_eq!(transmit.route.source, self.programs[from].gid);
-                let to = self.programs.iter().position(|program| program.gid == transmit.route.destination);
+                let to = self.at(transmit.route.destination);
                 if self.programs[from].is_dead {
                     continue;
                 }
@@ -210,6 +237,11 @@ impl World {
                 self.programs[from].events.push(event);
             }
         }
+    }
+
+    /// A program at this address.
+    fn at(&self, gid: Gid) -> Option<usize> {
+        self.programs.iter().position(|program| program.gid == gid)
     }
 
     fn send(&mut self, from: usize, to: Option<usize>, bytes: Vec<u8>) {
@@ -253,6 +285,7 @@ impl Program {
         Self {
             cm: Cm::new(CmConfig { seed, ca_guid, ..config }),
             gid: Gid::from(address),
+            suffix: config.id_suffix,
             events: Vec::new(),
             is_dead: false,
         }
