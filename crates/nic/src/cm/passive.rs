@@ -135,7 +135,7 @@ impl Cm {
         if !is_known {
             return Some((RejReason::INVALID_TRANSPORT, Vec::new()));
         }
-        // There is one partition (IBTA 10.9.1.1), and a port cannot do without addresses.
+        // There is one partition, and a port cannot do without addresses.
         let is_partition = req.pkey & 0x7FFF == 0x7FFF;
         if !is_partition || (req.service.port().is_some() && addresses.is_none()) {
             return Some((RejReason::UNSUPPORTED, Vec::new()));
@@ -225,7 +225,7 @@ pub(super) fn after_addresses(addresses: Option<IpCmHeader>, private_data: &[u8]
     private_data[addresses.map_or(0, |_| IpCmHeader::LEN)..].to_vec()
 }
 
-/// A path MTU by its code (IBTA 12.7.7).
+/// A path MTU by its code (IBTA 12.7).
 pub(super) const fn mtu_of_code(code: u8) -> Option<Mtu> {
     Some(match code {
         1 => Mtu::Mtu256,

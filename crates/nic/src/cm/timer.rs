@@ -51,7 +51,7 @@ impl Cm {
     }
 
     /// Tells the peer, should it be there after all, that we do not wait any more. It may only know its
-    /// own number, so our adapter is named too (IBTA 12.6.7.2).
+    /// own number, so our adapter is named too (IBTA 12.6.7).
     pub(super) fn send_timeout(&mut self, id: CmId) {
         let Some(connection) = self.connections.get(id) else { return };
         let rej = Rej {

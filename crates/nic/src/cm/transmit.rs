@@ -1,11 +1,13 @@
 //! Management datagrams as packets of QP 1.
 
+use alloc::sync::Arc;
+
 use wire::cm::CmMad;
 use wire::{Bth, Deth, Extended, Headers, Opcode, Operation, Psn, Qpn, Service};
 
-use crate::packet::Route;
+use crate::packet::{PayloadSource, Route, Run, Transmit};
 
-/// The queue key of QP 1 (IBTA 10.2.5).
+/// The queue key of QP 1.
 const GSI_QKEY: u32 = 0x8001_0000;
 
 /// A datagram for QP 1 of a peer.
@@ -18,6 +20,19 @@ pub struct CmTransmit {
 }
 
 impl CmTransmit {
+    /// The packet that carries it, as an adapter's packets leave.
+    pub fn into_transmit(self, psn: Psn) -> Transmit {
+        let length = self.mad.len() as u32;
+        Transmit {
+            route: self.route,
+            source_qp: Qpn::GSI,
+            payload: PayloadSource::Inline { bytes: Arc::from(self.mad), range: 0..length },
+            payload_length: length,
+            first: Self::headers(psn),
+            run: Run::SINGLE,
+        }
+    }
+
     /// The headers of the packet that carries it. QP 1 numbers its packets, though nobody looks.
     pub fn headers(psn: Psn) -> Headers {
         Headers {

@@ -17,7 +17,7 @@ use super::stateless::with_info;
 use super::{Cm, CmError, CmEvent, CmId, Listen, ListenerId, RepParams, ReqParams, SidrParams, State};
 use crate::time::Instant;
 
-/// The permissive LID, which RoCE puts where InfiniBand has LIDs (IBTA A16.4).
+/// The permissive LID, which RoCE puts where InfiniBand has LIDs (annex A16).
 const PERMISSIVE_LID: u16 = 0xFFFF;
 
 impl Cm {

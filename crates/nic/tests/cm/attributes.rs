@@ -124,6 +124,14 @@ fn datagrams_look_like_those_of_queue_pair_1() {
     let headers = CmTransmit::headers(Psn::new(7));
     assert!(is_cm_datagram(&headers));
     assert!(headers.is_consistent());
+    let mut world = World::new(2);
+    world.connect(0, 1, 0x11);
+    let datagram = world.cm(0).poll_transmit().unwrap();
+    let transmit = datagram.clone().into_transmit(Psn::new(7));
+    assert_eq!((transmit.route, transmit.source_qp, transmit.packets()), (datagram.route, Qpn::GSI, 1));
+    assert_eq!((transmit.headers(0), transmit.payload_range(0)), (headers, 0..256));
+    let nic::packet::PayloadSource::Inline { bytes, range } = transmit.payload else { panic!() };
+    assert_eq!((&bytes[..], range), (&datagram.mad[..], 0..256));
     let mut other = headers;
     other.bth.dest_qp = Qpn::new(2);
     assert!(!is_cm_datagram(&other));

@@ -71,7 +71,7 @@ pub enum CmMessage {
     },
 }
 
-/// Attribute IDs (IBTA 16.7.2).
+/// Attribute IDs (IBTA 16.7).
 mod attribute {
     pub const REQ: u16 = 0x10;
     pub const MRA: u16 = 0x11;
@@ -88,7 +88,7 @@ impl CmMad {
     /// The length on the wire.
     pub const LEN: usize = MadHeader::DATAGRAM_LEN;
 
-    /// The version of the class (IBTA 16.7.1).
+    /// The version of the class (IBTA 16.7).
     const CLASS_VERSION: u8 = 2;
 
     /// Reads a datagram, which must be as long as every one is.
@@ -110,7 +110,7 @@ impl CmMad {
         if header.class_version != Self::CLASS_VERSION {
             return Err(ParseError::Version { layer: Layer::Cm, value: header.class_version });
         }
-        // No message of this class is answered in the way of the common header (IBTA 16.7.1).
+        // No message of this class is answered in the way of the common header (IBTA 16.7).
         if header.method != Method::SEND {
             return Err(ParseError::Method(header.method.0));
         }

@@ -85,7 +85,7 @@ impl RejectedMessage {
     }
 }
 
-/// Why a connection does not come about (IBTA 12.6.7.2).
+/// Why a connection does not come about (IBTA 12.6.7).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RejReason(pub u16);
 

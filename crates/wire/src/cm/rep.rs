@@ -19,7 +19,7 @@ pub struct Rep {
     pub vendor_id: u32,
     /// The sender's end-to-end context; the target queue pair of an XRC connection.
     pub ee_context: Qpn,
-    /// The first PSN that the sender expects: the *receiver* begins to send with it (IBTA 12.7.31).
+    /// The first PSN that the sender expects: the *receiver* begins to send with it (IBTA 12.7).
     pub starting_psn: Psn,
     /// READs and atomics that the sender takes at once.
     pub responder_resources: u8,

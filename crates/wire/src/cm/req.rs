@@ -29,7 +29,7 @@ pub struct Req {
     pub transport: TransportService,
     /// Whether the sender's receive queue tells its credits.
     pub flow_control: bool,
-    /// The first PSN that the sender expects: the *receiver* begins to send with it (IBTA 12.7.31).
+    /// The first PSN that the sender expects: the *receiver* begins to send with it (IBTA 12.7).
     pub starting_psn: Psn,
     /// How long the sender takes to answer at most, 5 bits.
     pub local_response_timeout: u8,

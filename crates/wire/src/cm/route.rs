@@ -22,7 +22,7 @@ pub enum CmRoute {
     /// For who gave a connection or request this number.
     ById(u32),
     /// For who took the REQ in which the sender called a connection so: the sender does not know the
-    /// receiver's number (a REJ after a REQ that nobody answered, IBTA 12.6.7.2).
+    /// receiver's number (a REJ after a REQ that nobody answered, IBTA 12.6.7).
     ByPeer(u32),
     /// For nobody: the message is not known, or refers to nothing.
     Nobody,

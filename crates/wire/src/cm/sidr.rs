@@ -94,7 +94,7 @@ impl SidrRep {
     }
 }
 
-/// How a resolution went (IBTA 12.11.2).
+/// How a resolution went (IBTA 12.11).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SidrStatus(pub u8);
 
