@@ -279,6 +279,35 @@ fn work_that_names_a_dropped_region_fails() {
 }
 
 #[test]
+fn freed_memory_is_left_alone() {
+    // What is allocated in place of a region that peers write to and that is being sent stays as it is.
+    let (a, b) = (Side::new(QpType::Rc), Side::new(QpType::Rc));
+    let length = 96 << 10;
+    for round in 0..50_u8 {
+        a.qp.reset().unwrap();
+        b.qp.reset().unwrap();
+        a.qp.connect(&b.qp.endpoint()).unwrap();
+        b.qp.connect(&a.qp.endpoint()).unwrap();
+        let (source, target) = (a.pd.register(length, Access::LOCAL), b.pd.register(length, Access::ALL));
+        let (source, target) = (source.unwrap(), target.unwrap());
+        source.fill(.., 0xFF).unwrap();
+        let data = [source.slice(..).unwrap()];
+        let write = Work::write(&data, target.remote().at(0));
+        a.qp.post_all(&[write; 4]).unwrap();
+        if round % 2 == 0 {
+            drop(target)
+        } else {
+            drop(source)
+        }
+        let replacement = vec![round; length];
+        for _ in 0..4 {
+            a.wait();
+        }
+        assert!(replacement.iter().all(|byte| *byte == round), "round {round}");
+    }
+}
+
+#[test]
 fn handles_may_be_dropped_in_any_order() {
     for first in 0..4 {
         let (a, b) = pair(QpType::Rc);
