@@ -61,6 +61,29 @@ fn the_program_loads_our_library() {
 }
 
 #[test]
+fn an_installed_program_finds_the_library_that_came_with_it() {
+    let directory = TempDir::new().unwrap();
+    let (bin, lib) = (directory.path().join("bin"), directory.path().join("lib"));
+    let program = Path::new(env!("CARGO_BIN_EXE_softverbs"));
+    for (target, source) in [
+        (bin.join("softverbs"), program.to_owned()),
+        (lib.join("libsoftverbs.so"), program.parent().unwrap().join("deps/libsoftverbs.so")),
+    ] {
+        fs::create_dir_all(target.parent().unwrap()).unwrap();
+        fs::copy(source, target).unwrap();
+    }
+    let installed =
+        |arguments: &[&str]| Command::new(bin.join("softverbs")).args(arguments).output().unwrap();
+    let output = installed(&["run", "--", "sh", "-c", "readlink ${LD_LIBRARY_PATH%%:*}/libibverbs.so.1"]);
+    assert_eq!(stdout(&output), format!("{}\n", lib.join("libsoftverbs.so").display()));
+
+    fs::remove_dir_all(&lib).unwrap();
+    let output = installed(&["run", "--", "true"]);
+    assert_eq!(output.status.code(), Some(125));
+    assert!(stderr(&output).contains("cannot find libsoftverbs.so beside"), "{}", stderr(&output));
+}
+
+#[test]
 fn the_program_is_as_without_us() {
     let output = run(&["--", "sh", "-c", "echo out; echo err >&2; exit 7", "name"]);
     assert_eq!((output.status.code(), stdout(&output), stderr(&output)), (Some(7), "out\n", "err\n"));

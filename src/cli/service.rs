@@ -18,6 +18,9 @@ pub struct ServiceArgs {
 impl ServiceArgs {
     /// Does it.
     pub fn run(&self) -> anyhow::Result<ExitCode> {
+        if !self.on_demand {
+            eprintln!("softverbs: sharing the RoCE v2 port of this network namespace, until this is ended");
+        }
         match slot::serve(!self.on_demand) {
             Ok(()) => Ok(ExitCode::SUCCESS),
             // Two programs started one at the same time; the other serves both.

@@ -162,11 +162,12 @@ impl PerfArgs {
         specs: &[Spec],
         effort: Effort,
     ) -> anyhow::Result<Vec<Measurement>> {
-        let progress = if self.json { progress_bar(specs.len()) } else { ProgressBar::hidden() };
+        let progress = progress_bar(specs.len());
+        let print = |line: &str| progress.suspend(|| println!("{line}"));
         let mut measurements: Vec<Measurement> = Vec::new();
         for spec in specs {
             if !self.json && measurements.last().is_none_or(|last| last.spec.mode != spec.mode) {
-                println!("{}", report::heading(spec.mode));
+                print(report::heading(spec.mode));
             }
             progress.set_message(format!("{} {} {}", spec.transport, spec.operation, spec.size));
             let mut measurement = measure(control, spec, effort)?;
@@ -174,7 +175,7 @@ impl PerfArgs {
                 compare(control, &mut measurement, effort)?;
             }
             if !self.json {
-                println!("{}", report::row(&measurement));
+                print(&report::row(&measurement));
             }
             measurements.push(measurement);
             progress.inc(1);
