@@ -13,6 +13,7 @@ use nic::{Counters, Instant};
 use wire::{Gid, Qpn};
 
 use crate::channel::Channel;
+use crate::cm::ConnectionManager;
 use crate::engine::Engine;
 use crate::link::LinkCounters;
 use crate::shared::Shared;
@@ -54,6 +55,10 @@ impl Drop for Open {
 }
 
 impl Adapter {
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared.0
+    }
+
     pub(crate) fn from_shared(shared: Arc<Shared>) -> Self {
         Self { shared: Arc::new(Open(shared)) }
     }
@@ -61,6 +66,11 @@ impl Adapter {
     /// The asynchronous events, to be slept on and taken.
     pub fn async_events(&self) -> &Channel<AsyncEvent> {
         &self.shared.async_events
+    }
+
+    /// Connection management on this adapter: the same for all who ask.
+    pub fn connection_manager(&self) -> std::io::Result<ConnectionManager> {
+        ConnectionManager::of(self)
     }
 
     /// Counters so far.
@@ -309,7 +319,7 @@ impl Adapter {
     }
 
     /// Calls a verb that may give rise to packets, and sends them.
-    fn serve<R>(&self, verb: impl FnOnce(&mut Engine, Instant) -> R) -> R {
+    pub(crate) fn serve<R>(&self, verb: impl FnOnce(&mut Engine, Instant) -> R) -> R {
         let mut engine = self.shared.enter();
         let now = self.shared.now();
         let result = verb(&mut engine, now);

@@ -18,7 +18,7 @@ pub struct Channel<T> {
     queue: Mutex<VecDeque<T>>,
 }
 
-impl<T: Copy> Channel<T> {
+impl<T> Channel<T> {
     /// An empty one.
     pub fn new() -> io::Result<Self> {
         Ok(Self { counter: EventCounter::new()?, queue: Mutex::new(VecDeque::new()) })

@@ -73,7 +73,7 @@ impl Device {
 
     /// Its GUID: the same for all programs of a machine, another on other machines.
     pub fn guid(&self) -> u64 {
-        guid(&io::interfaces::interfaces().unwrap_or_default())
+        machine_guid()
     }
 
     /// Its limits.
@@ -122,6 +122,11 @@ impl Device {
     }
 }
 
+/// The GUID of this machine's device.
+pub(crate) fn machine_guid() -> u64 {
+    guid(&io::interfaces::interfaces().unwrap_or_default())
+}
+
 /// An EUI-64 made from the first MAC address of the machine, or from its host name if it has none.
 fn guid(interfaces: &[io::interfaces::Interface]) -> u64 {
     let mac = interfaces.iter().filter_map(|interface| interface.mac).find(|mac| *mac != [0; 6]);
@@ -137,6 +142,6 @@ fn guid(interfaces: &[io::interfaces::Interface]) -> u64 {
 }
 
 /// Something that differs from one opening to the next, so that stale packets and keys find nothing.
-fn seed() -> u64 {
+pub(crate) fn seed() -> u64 {
     (u64::from(std::process::id()) << 32) ^ io::clock::now_ns()
 }

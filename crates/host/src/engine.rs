@@ -9,6 +9,7 @@ use wire::{Gid, Qpn};
 
 use crate::adapter::{CompletionChannel, CqNotification};
 use crate::channel::Channel;
+use crate::cm::CmSide;
 use crate::link::{Link, Sent};
 use crate::memory::HostMemory;
 use crate::pace::Pace;
@@ -31,13 +32,26 @@ pub(crate) struct Engine {
     /// When to offer the link again what it did not take.
     retry_at: Option<Instant>,
     pub(crate) pace: Pace,
+    /// Connection management, once somebody has asked for it.
+    pub(crate) cm: Option<Box<CmSide>>,
+    /// When the wire was last served.
+    last_served: Instant,
     channels: BTreeMap<Cq, (Arc<CompletionChannel>, u64)>,
     async_events: Arc<Channel<AsyncEvent>>,
 }
 
 impl Engine {
     pub(crate) fn new(nic: Nic<HostMemory>, link: Link, async_events: Arc<Channel<AsyncEvent>>) -> Self {
-        Self { nic, link, retry_at: None, pace: Pace::default(), channels: BTreeMap::new(), async_events }
+        Self {
+            nic,
+            link,
+            retry_at: None,
+            pace: Pace::default(),
+            cm: None,
+            last_served: Instant::ZERO,
+            channels: BTreeMap::new(),
+            async_events,
+        }
     }
 
     pub(crate) fn link(&mut self) -> &mut Link {
@@ -65,6 +79,9 @@ impl Engine {
         if self.nic.poll_timeout().is_some_and(|due| due <= now) {
             self.nic.handle_timeout(now);
         }
+        if let Some(cm) = &mut self.cm {
+            cm.handle_timeout(now);
+        }
         self.transmit(now);
         self.dispatch_events();
     }
@@ -81,18 +98,32 @@ impl Engine {
         datagrams > 0
     }
 
+    /// Takes the datagrams of connection management that have arrived, and sends what comes of them.
+    pub(crate) fn receive_mads(&mut self, now: Instant) {
+        let Self { cm: Some(cm), link, .. } = self else { return };
+        if cm.receive(now, link.gids()) {
+            self.finish_progress(now);
+        }
+    }
+
     /// Sends all that is ready, or as much as the link takes.
     pub(crate) fn transmit(&mut self, now: Instant) {
         if self.retry_at.is_some_and(|at| now < at) {
             return;
         }
         self.retry_at = None;
+        self.last_served = now;
         let mut sent = self.link.flush();
         // Between here and the last flush no lock is given up: the payload stays where the runs say.
         while sent == Sent::Done
             && let Some(run) = self.nic.poll_transmit(now, MAX_RUN)
         {
             sent = self.link.send(run);
+        }
+        while sent == Sent::Done
+            && let Some(datagram) = self.cm.as_mut().and_then(|cm| cm.poll_transmit())
+        {
+            sent = self.link.send(datagram);
         }
         if self.link.flush() == Sent::Later {
             self.retry_at = Some(now + NO_BUFFERS_PAUSE);
@@ -102,7 +133,8 @@ impl Engine {
 
     /// When [`Engine::progress`] wants to be called, if nothing arrives.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
-        let all = [self.nic.poll_timeout(), self.retry_at, self.link.deadline(), self.pace.due()];
+        let cm = self.cm.as_ref().and_then(|cm| cm.poll_timeout());
+        let all = [self.nic.poll_timeout(), cm, self.retry_at, self.link.deadline(), self.pace.due()];
         all.into_iter().flatten().min()
     }
 
@@ -115,8 +147,17 @@ impl Engine {
                         channel.push(CqNotification { cq, cookie: *cookie });
                     }
                 }
-                Event::Async(event) => self.async_events.push(event),
+                Event::Async(event) => {
+                    // The peer is ready to send, though it has not said so yet.
+                    if let (AsyncEvent::CommunicationEstablished(qpn), Some(cm)) = (event, &mut self.cm) {
+                        cm.notify_traffic(self.last_served, qpn);
+                    }
+                    self.async_events.push(event);
+                }
             }
+        }
+        if let Some(cm) = &mut self.cm {
+            cm.dispatch_events();
         }
     }
 

@@ -14,8 +14,11 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError, Weak};
 
+use ::io::channel::Channel;
+
 use crate::engine::Engine;
 use crate::shared::Shared;
+use crate::slot::Lease;
 
 /// How a claim ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,7 +162,25 @@ static ADAPTERS: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
 struct Held {
     adapters: Vec<Arc<Shared>>,
     engines: Vec<MutexGuard<'static, Engine>>,
+    leases: Vec<HeldLease>,
     list: Option<MutexGuard<'static, Vec<Weak<Shared>>>>,
+}
+
+/// A connection to the service with nothing under way.
+struct HeldLease {
+    _guard: MutexGuard<'static, Channel>,
+    /// After the guard, which borrows from it.
+    _lease: Arc<Lease>,
+}
+
+impl HeldLease {
+    fn new(lease: Arc<Lease>) -> Self {
+        let guard = lease.lock();
+        // SAFETY: the guard borrows from the Arc beside it, which is dropped after it.
+        let guard =
+            unsafe { std::mem::transmute::<MutexGuard<'_, Channel>, MutexGuard<'static, Channel>>(guard) };
+        Self { _guard: guard, _lease: lease }
+    }
 }
 
 thread_local! {
@@ -181,7 +202,7 @@ pub(crate) fn register(shared: &Arc<Shared>) {
 unsafe extern "C" fn before() {
     let list = ADAPTERS.lock().unwrap_or_else(PoisonError::into_inner);
     let adapters: Vec<Arc<Shared>> = list.iter().filter_map(Weak::upgrade).collect();
-    let engines = adapters
+    let mut engines: Vec<MutexGuard<'static, Engine>> = adapters
         .iter()
         .map(|adapter| {
             let guard = adapter.lock();
@@ -190,7 +211,9 @@ unsafe extern "C" fn before() {
             unsafe { std::mem::transmute::<MutexGuard<'_, Engine>, MutexGuard<'static, Engine>>(guard) }
         })
         .collect();
-    HELD.with_borrow_mut(|held| *held = Held { adapters, engines, list: Some(list) });
+    // Whoever asks the service something does so without an engine's lock, and will be done shortly.
+    let leases = engines.iter_mut().filter_map(|engine| engine.link().lease()).map(HeldLease::new).collect();
+    HELD.with_borrow_mut(|held| *held = Held { adapters, engines, leases, list: Some(list) });
 }
 
 unsafe extern "C" fn after_in_parent() {
@@ -206,6 +229,7 @@ fn release(side: u32) {
     for adapter in &held.adapters {
         adapter.ownership.forked(side);
     }
+    held.leases.clear();
     held.engines.clear();
     held.list = None;
 }

@@ -39,6 +39,18 @@ impl Gids {
         all
     }
 
+    /// The entry of an address on an interface; for an address that means the same on all of them, any
+    /// interface's.
+    pub(crate) fn index_of(&self, gid: Gid, interface: u32) -> Option<u8> {
+        let place = |exact: bool| {
+            self.entries.iter().position(|entry| {
+                entry.is_some_and(|entry| entry.gid == gid && (!exact || entry.interface_index == interface))
+            })
+        };
+        let index = if gid.is_link_local() { place(true) } else { place(true).or_else(|| place(false)) };
+        index.map(|index| index as u8)
+    }
+
     /// Whether an address is one of this machine's.
     pub(crate) fn is_ours(&self, address: IpAddr) -> bool {
         let gid = Gid::from(address);

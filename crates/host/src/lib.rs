@@ -9,6 +9,7 @@
 //! | [`config`] | what an adapter is opened with |
 //! | [`device`] | the device there is, and opening it |
 //! | [`slot`] | one address and one UDP port for many programs, without root |
+//! | [`cm`] | connection management: who listens, who connects, and what they hear of each other |
 //! | `engine` | a `nic` with a link: what the adapter's lock protects |
 //! | `link` | RoCE v2 on a UDP socket: encoding, decoding, faults, captures |
 //! | `gids` | the machine's addresses as a GID table |
@@ -20,6 +21,7 @@
 pub mod adapter;
 pub mod api;
 pub mod channel;
+pub mod cm;
 pub mod config;
 pub mod device;
 mod engine;

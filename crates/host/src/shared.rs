@@ -8,6 +8,7 @@ use nic::Instant;
 use nic::verbs::{AsyncEvent, Limits};
 
 use crate::channel::Channel;
+use crate::cm::MadChannel;
 use crate::engine::Engine;
 use crate::fork::{self, Ownership};
 use crate::worker::Alarm;
@@ -18,6 +19,8 @@ pub(crate) struct Shared {
     engine: Mutex<Engine>,
     /// The link's socket, to sleep on without the lock.
     pub(crate) socket: Arc<UdpSocket>,
+    /// Where datagrams of connection management arrive, once somebody has asked for them.
+    mads: Mutex<Option<Arc<MadChannel>>>,
     pub(crate) async_events: Arc<Channel<AsyncEvent>>,
     pub(crate) limits: Limits,
     /// The clock's zero, in nanoseconds of the monotonic clock.
@@ -40,6 +43,7 @@ impl Shared {
         let shared = Arc::new(Self {
             engine: Mutex::new(engine),
             socket,
+            mads: Mutex::new(None),
             async_events,
             limits,
             epoch: io::clock::now_ns(),
@@ -92,6 +96,18 @@ impl Shared {
         if let Some(deadline) = deadline {
             self.alarm.bring_forward(deadline);
         }
+    }
+
+    /// Where datagrams of connection management arrive, while the service is there.
+    pub(crate) fn mads(&self) -> Option<Arc<MadChannel>> {
+        let mads = self.mads.lock().unwrap_or_else(PoisonError::into_inner);
+        mads.clone().filter(|mads| !mads.is_closed())
+    }
+
+    /// Has the worker wait for datagrams of connection management too.
+    pub(crate) fn set_mads(&self, mads: Arc<MadChannel>) {
+        *self.mads.lock().unwrap_or_else(PoisonError::into_inner) = Some(mads);
+        self.alarm.ring();
     }
 
     /// Ends the worker and the traffic. When this returns no registered memory is accessed any more.

@@ -22,6 +22,7 @@ use io::udp::UdpSocket;
 
 use nic::{Duration, Instant};
 
+use crate::cm::MadChannel;
 use crate::shared::Shared;
 
 /// How long a nap is.
@@ -77,6 +78,7 @@ impl Alarm {
         &self,
         socket: &UdpSocket,
         watch: Option<&AddressWatch>,
+        mads: Option<&MadChannel>,
         mode: Mode,
         now: Instant,
         until: Option<Instant>,
@@ -89,12 +91,14 @@ impl Alarm {
             Mode::Nap => None,
         };
         let addresses = watch.map(|watch| poller.add(watch.as_fd(), Interest::Readable));
+        // Napping or not: the program does not look for these itself.
+        let mads = mads.map(|mads| poller.add(mads.as_fd(), Interest::Readable));
         let slept = poller.wait(until.map(|until| (until - now).as_nanos_ceil()));
         self.until.store(AWAKE, Ordering::Release);
         self.wakeup.clear();
         let is_ready =
             |index: Option<usize>| slept.is_ok() && index.is_some_and(|index| poller.is_ready(index));
-        News { packet: is_ready(packet), addresses: is_ready(addresses) }
+        News { packet: is_ready(packet), addresses: is_ready(addresses), mads: is_ready(mads) }
     }
 
     /// Wakes the worker if it would sleep past `deadline` by more than it may.
@@ -171,9 +175,13 @@ fn run(shared: &Shared) {
             Mode::Nap => Some(now + NAP),
             Mode::Listen => sleep_until(shared, &habit, now),
         };
-        let news = shared.alarm.sleep(&shared.socket, watch.as_ref(), mode, now, until);
+        let mads = shared.mads();
+        let news = shared.alarm.sleep(&shared.socket, watch.as_ref(), mads.as_deref(), mode, now, until);
         if news.addresses {
             follow_addresses(shared, watch.as_ref());
+        }
+        if news.mads {
+            serve_connections(shared);
         }
         serve(shared, &mut habit, mode, news.packet);
     }
@@ -188,11 +196,21 @@ fn follow_addresses(shared: &Shared, watch: Option<&AddressWatch>) {
     }
 }
 
+/// Takes the datagrams of connection management, which the program leaves to us.
+fn serve_connections(shared: &Shared) {
+    let mut engine = shared.lock();
+    // What arrived may be for the child, which has another worker.
+    if !shared.ownership.is_lost() {
+        engine.receive_mads(shared.now());
+    }
+}
+
 /// What ended a sleep, beside time and alarm.
 #[derive(Clone, Copy, Debug)]
 struct News {
     packet: bool,
     addresses: bool,
+    mads: bool,
 }
 
 /// How long a listening worker may sleep.

@@ -29,7 +29,7 @@ pub use capture::Capture;
 pub use fault::{FaultPlan, FaultPlanError};
 
 use crate::gids::Gids;
-use crate::slot::Slot;
+use crate::slot::{Lease, Slot};
 use decode::{Decoder, Reject};
 use encode::{Cursor, Group, Limits};
 use envelope::Envelope;
@@ -39,7 +39,7 @@ use fault::Faults;
 const RECEIVE_BATCH: usize = 16;
 
 /// IP, UDP, BTH with the largest extension, pad and ICRC: what a packet needs beside its payload.
-const OVERHEAD: u32 = 40 + 8 + Headers::MAX_LEN as u32 + Icrc::LEN as u32;
+pub(crate) const OVERHEAD: u32 = 40 + 8 + Headers::MAX_LEN as u32 + Icrc::LEN as u32;
 
 /// What a link dropped or could not send.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -101,6 +101,16 @@ impl Link {
     /// Reads the machine's addresses anew; returns the changed entries of the GID table.
     pub(crate) fn refresh_gids(&mut self) -> std::io::Result<Vec<(u8, Option<GidEntry>)>> {
         self.gids.refresh()
+    }
+
+    /// The addresses behind the port.
+    pub(crate) fn gids(&self) -> &Gids {
+        &self.gids
+    }
+
+    /// The connection to the service, unless the wire is another process's.
+    pub(crate) fn lease(&self) -> Option<Arc<Lease>> {
+        self.slot.as_ref()?.lease().cloned()
     }
 
     pub(crate) fn counters(&self) -> LinkCounters {

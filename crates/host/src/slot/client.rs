@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 use ::io::channel::{Channel, Received};
 use ::io::udp::UdpSocket;
 
+use super::lease::Lease;
 use super::protocol::{self, Answer, MAX_MESSAGE};
-use super::{SERVICE_COMMAND, address};
+use super::{MANAGEMENT, SERVICE_COMMAND, address};
 use crate::config::variable;
 
 /// How long the service may take to come up and answer.
@@ -30,8 +31,8 @@ const PROGRAM: &str = "softverbs";
 pub struct Slot {
     number: u8,
     socket: Arc<UdpSocket>,
-    /// Open for as long as the slot is ours.
-    _lease: Channel,
+    /// Open for as long as the slot is ours; none for the service's own.
+    lease: Option<Arc<Lease>>,
 }
 
 /// Why there is no slot.
@@ -97,6 +98,16 @@ impl Slot {
         &self.socket
     }
 
+    /// The connection to the service.
+    pub(crate) fn lease(&self) -> Option<&Arc<Lease>> {
+        self.lease.as_ref()
+    }
+
+    /// The service's own slot, to which QP 1 belongs.
+    pub(super) fn management(socket: UdpSocket) -> Self {
+        Self { number: MANAGEMENT, socket: Arc::new(socket), lease: None }
+    }
+
     fn ask(channel: Channel, deadline: Instant) -> Result<Self, SlotError> {
         let gone = |error: io::Error| match error.kind() {
             ErrorKind::BrokenPipe => io::Error::from(ErrorKind::ConnectionReset),
@@ -112,7 +123,8 @@ impl Slot {
         };
         match (Answer::parse(&buffer[..length]), fds.into_iter().next()) {
             (Some(Answer::Granted(number)), Some(fd)) => {
-                Ok(Self { number, socket: Arc::new(UdpSocket::from_fd(fd)?), _lease: channel })
+                let lease = Some(Arc::new(Lease::new(number, channel)));
+                Ok(Self { number, socket: Arc::new(UdpSocket::from_fd(fd)?), lease })
             }
             (Some(Answer::Refused(reason)), _) => Err(SlotError::Refused(reason)),
             _ => Err(SlotError::OtherVersion),

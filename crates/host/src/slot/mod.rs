@@ -16,6 +16,7 @@
 
 mod background;
 mod client;
+mod lease;
 mod protocol;
 mod service;
 
@@ -24,6 +25,8 @@ use ::io::channel::Address;
 #[doc(hidden)]
 pub use background::start_in_child;
 pub use client::{Slot, SlotError};
+pub(crate) use lease::Lease;
+pub(crate) use protocol::{Forwarded, MAX_FORWARDED};
 pub use service::{ServiceError, serve};
 
 /// Low bits of a QPN that name the slot.
@@ -32,9 +35,12 @@ pub const SUFFIX_BITS: u8 = 8;
 /// Slots, including the reserved ones.
 pub const SLOTS: usize = 1 << SUFFIX_BITS;
 
+/// The slot of QP 1, on which connections are managed: the service's own.
+const MANAGEMENT: u8 = 1;
+
 /// Slots that are never handed out, because a QPN of fixed meaning falls into them: QP 0 and QP 1
 /// (management) and 0xFFFFFF (multicast).
-const RESERVED: [usize; 3] = [0, 1, SLOTS - 1];
+const RESERVED: [usize; 3] = [0, MANAGEMENT as usize, SLOTS - 1];
 
 /// The subcommand of `softverbs` that runs the service.
 pub const SERVICE_COMMAND: &str = "service";

@@ -34,7 +34,7 @@ pub enum ListenAddress {
 
 impl ListenAddress {
     /// The addresses that match a request, the closest first.
-    pub(super) fn matching(addresses: Option<IpCmHeader>) -> impl Iterator<Item = Self> {
+    pub fn matching(addresses: Option<IpCmHeader>) -> impl Iterator<Item = Self> {
         let destination = addresses.map(|addresses| addresses.destination);
         let family = destination.map(|address| if address.is_ipv4() { Self::AnyV4 } else { Self::AnyV6 });
         destination.map(Self::Ip).into_iter().chain(family).chain([Self::Any])
@@ -88,6 +88,11 @@ impl Listeners {
         let listener = self.table.remove(id.0).map_err(|_| CmError::UnknownId)?;
         self.by_address.remove(&listener.listen);
         Ok(())
+    }
+
+    /// What is listened for.
+    pub fn get(&self, id: ListenerId) -> Option<Listen> {
+        self.table.get(id.0).map(|listener| listener.listen)
     }
 
     /// Who takes a request.

@@ -168,6 +168,11 @@ impl Cm {
         self.connections.len()
     }
 
+    /// What a listener listens for.
+    pub fn listener(&self, id: ListenerId) -> Option<Listen> {
+        self.listeners.get(id)
+    }
+
     /// How many listeners there are.
     pub fn listeners(&self) -> usize {
         self.listeners.len()
