@@ -93,6 +93,11 @@ impl Adapter {
         self.look(|engine| engine.nic.gid(index))
     }
 
+    /// The port's state, and the largest MTU of its interfaces.
+    pub fn port(&self) -> (PortState, Mtu) {
+        self.look(|engine| engine.nic.port())
+    }
+
     /// Nanoseconds of the adapter's clock, which completions are stamped with.
     pub fn clock(&self) -> u64 {
         self.shared.now().as_picos() / 1000

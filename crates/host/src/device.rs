@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use nic::Nic;
-use nic::verbs::{Limits, Mtu, PortState};
+use nic::verbs::Limits;
 
 use crate::adapter::Adapter;
 use crate::channel::Channel;
 use crate::config::{Config, ConfigError};
 use crate::engine::Engine;
 use crate::fork::Ownership;
-use crate::gids::Gids;
 use crate::link::{Capture, Link};
 use crate::memory::HostMemory;
 use crate::shared::Shared;
@@ -93,7 +92,7 @@ impl Device {
         // The peer's buffer is taken to be like ours, which on the same machine it is.
         let window = slot.socket().buffer_sizes()?.receive / WINDOWS_PER_BUFFER;
         let window = (window as u32).clamp(*WINDOW.start(), *WINDOW.end());
-        let mut nic = Nic::new(
+        let nic = Nic::new(
             nic::Config {
                 qpn_suffix: u32::from(slot.number()),
                 qpn_suffix_bits: SUFFIX_BITS,
@@ -105,17 +104,12 @@ impl Device {
             },
             HostMemory::new(),
         );
-        let mut gids = Gids::default();
-        for (index, entry) in gids.refresh()? {
-            nic.set_gid(index, entry);
-        }
-        nic.set_port(PortState::Active, Mtu::Mtu4096);
-        // Nobody has asked yet: that the table is filled is no news.
-        while nic.poll_event().is_some() {}
         let socket = Arc::clone(slot.socket());
-        let link = Link::new(slot, gids, self.config.faults, capture);
+        let link = Link::new(slot, self.config.faults, capture);
         let events = Arc::new(Channel::new()?);
-        let engine = Engine::new(nic, link, Arc::clone(&events));
+        let mut engine = Engine::new(nic, link, Arc::clone(&events));
+        engine.refresh_gids();
+        engine.forget_events();
         let shared = Shared::new(engine, socket, events, limits, Ownership::new()?)?;
         worker::start(&shared);
         Ok(Adapter::from_shared(shared))

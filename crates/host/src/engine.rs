@@ -138,6 +138,11 @@ impl Engine {
         all.into_iter().flatten().min()
     }
 
+    /// Forgets the events so far: nobody has asked for any yet.
+    pub(crate) fn forget_events(&mut self) {
+        while self.nic.poll_event().is_some() {}
+    }
+
     /// Hands events to the channels they belong to.
     pub(crate) fn dispatch_events(&mut self) {
         while let Some(event) = self.nic.poll_event() {
@@ -163,12 +168,14 @@ impl Engine {
 
     // ---- verbs that need more than the nic
 
-    /// Makes the GID table that of the machine's addresses as they are now.
+    /// Makes the GID table that of the machine's addresses as they are now. Without any the port is down.
     pub(crate) fn refresh_gids(&mut self) {
         // If they cannot be read now, the next change will be noticed too.
         for (index, entry) in self.link.refresh_gids().unwrap_or_default() {
             self.nic.set_gid(index, entry);
         }
+        let state = if self.link.has_addresses() { PortState::Active } else { PortState::Down };
+        self.nic.set_port(state, Mtu::Mtu4096);
     }
 
     pub(crate) fn create_cq(

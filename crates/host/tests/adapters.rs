@@ -143,3 +143,26 @@ fn a_send_queue_tells_its_room() {
     a.adapter.modify_qp(a.qpn, &QpChange { state: Some(QpState::Error), ..QpChange::default() }).unwrap();
     assert_eq!(room(&a), all);
 }
+
+#[test]
+fn the_port_follows_the_addresses_of_the_machine() {
+    let (a, _b) = connected(QpType::Rc);
+    assert_eq!(a.adapter.port(), (PortState::Active, Mtu::Mtu4096));
+    let link = |state| {
+        let done = std::process::Command::new("ip").args(["link", "set", "lo", state]).status().unwrap();
+        assert!(done.success(), "this needs a network namespace of its own, hence privileges");
+    };
+    let news = || a.adapter.async_events().pop().unwrap();
+    link("down");
+    assert_eq!(
+        std::iter::repeat_with(news).find(|event| *event != AsyncEvent::GidChange),
+        Some(AsyncEvent::PortError)
+    );
+    assert_eq!((a.adapter.port().0, a.adapter.gid(a.gid_index)), (PortState::Down, None));
+    link("up");
+    assert_eq!(
+        std::iter::repeat_with(news).find(|event| *event != AsyncEvent::GidChange),
+        Some(AsyncEvent::PortActive)
+    );
+    assert!(a.adapter.gid(0).is_some());
+}

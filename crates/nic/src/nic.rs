@@ -187,6 +187,11 @@ impl<M: Memory> Nic<M> {
         self.port.set(state, mtu, &mut self.events);
     }
 
+    /// The port's state and the largest MTU it carries.
+    pub fn port(&self) -> (PortState, Mtu) {
+        (self.port.state(), self.port.mtu())
+    }
+
     // ---- protection domains
 
     /// Makes a protection domain.

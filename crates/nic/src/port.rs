@@ -20,6 +20,11 @@ pub(crate) struct Port {
 }
 
 impl Port {
+    /// Whether it is up.
+    pub fn state(&self) -> PortState {
+        self.state
+    }
+
     /// The largest path MTU that its link carries.
     pub fn mtu(&self) -> Mtu {
         self.mtu

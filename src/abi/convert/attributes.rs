@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_uint};
 
-use nic::verbs::{Limits, Mtu};
+use nic::verbs::{Limits, Mtu, PortState};
 
 use super::queue_pair::mtu_code;
 use crate::abi::{
@@ -32,6 +32,9 @@ const SPEED_QDR: u8 = 4;
 
 /// The physical port is up (IBTA vol. 1, 14.2.5.6, PortInfo).
 const LINK_UP: u8 = 5;
+
+/// It has nothing to carry.
+const LINK_DISABLED: u8 = 3;
 
 /// `IBV_QPF_GRH_REQUIRED`: every address needs a global part.
 const GRH_REQUIRED: u8 = 1;
@@ -75,11 +78,12 @@ pub(crate) fn device_attr(limits: &Limits, guid: u64) -> ibv_device_attr {
 }
 
 /// Attributes of the port, which has `gids` entries in its table.
-pub(crate) fn port_attr(limits: &Limits, gids: u32) -> ibv_port_attr {
+pub(crate) fn port_attr(limits: &Limits, (state, mtu): (PortState, Mtu), gids: u32) -> ibv_port_attr {
+    let is_up = state == PortState::Active;
     ibv_port_attr {
-        state: IBV_PORT_ACTIVE,
+        state: if is_up { IBV_PORT_ACTIVE } else { IBV_PORT_DOWN },
         max_mtu: mtu_code(Mtu::Mtu4096),
-        active_mtu: mtu_code(Mtu::Mtu4096),
+        active_mtu: mtu_code(mtu),
         gid_tbl_len: int(gids),
         port_cap_flags: IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS,
         max_msg_sz: limits.max_message_size,
@@ -87,7 +91,7 @@ pub(crate) fn port_attr(limits: &Limits, gids: u32) -> ibv_port_attr {
         max_vl_num: 1,
         active_width: WIDTH_4X,
         active_speed: SPEED_QDR,
-        phys_state: LINK_UP,
+        phys_state: if is_up { LINK_UP } else { LINK_DISABLED },
         link_layer: IBV_LINK_LAYER_ETHERNET,
         flags: GRH_REQUIRED,
         ..ibv_port_attr::zeroed()

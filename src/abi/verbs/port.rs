@@ -42,8 +42,10 @@ pub(super) unsafe extern "C" fn query_port(
     if u32::from(port) != PORT {
         return libc::EINVAL;
     }
-    // SAFETY: the caller passes an open device, and has room for that many bytes.
-    unsafe { write_prefix(attr, &port_attr(&ContextRef::of(context).adapter.limits(), GIDS), size) };
+    // SAFETY: the caller passes an open device.
+    let adapter = unsafe { &ContextRef::of(context).adapter };
+    // SAFETY: the caller has room for that many bytes.
+    unsafe { write_prefix(attr, &port_attr(&adapter.limits(), adapter.port(), GIDS), size) };
     0
 }
 

@@ -74,8 +74,8 @@ impl Context {
 
     /// The port.
     pub fn port(&self) -> Port {
-        let state = if self.gids().is_empty() { PortState::Down } else { PortState::Active };
-        Port { state, max_mtu: Mtu::Mtu4096, gid_table_length: GID_TABLE_LENGTH }
+        let (state, max_mtu) = self.adapter().port();
+        Port { state, max_mtu, gid_table_length: GID_TABLE_LENGTH }
     }
 
     /// The GID table: the addresses by which peers reach this device, with their indices.

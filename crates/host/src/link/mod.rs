@@ -82,11 +82,11 @@ pub(crate) enum Sent {
 }
 
 impl Link {
-    pub(crate) fn new(slot: Slot, gids: Gids, faults: Option<FaultPlan>, capture: Option<Capture>) -> Self {
+    pub(crate) fn new(slot: Slot, faults: Option<FaultPlan>, capture: Option<Capture>) -> Self {
         Self {
             socket: Arc::clone(slot.socket()),
             slot: Some(slot),
-            gids,
+            gids: Gids::default(),
             batch: ReceiveBatch::new(RECEIVE_BATCH),
             decoder: Decoder::default(),
             backlog: None,
@@ -96,6 +96,11 @@ impl Link {
             capture,
             counters: LinkCounters::default(),
         }
+    }
+
+    /// Whether there is any address to be reached at.
+    pub(crate) fn has_addresses(&self) -> bool {
+        !self.gids.interfaces().is_empty()
     }
 
     /// Reads the machine's addresses anew; returns the changed entries of the GID table.
