@@ -91,7 +91,7 @@ impl Engine {
         let nic = &mut self.nic;
         let datagrams = self
             .link
-            .receive(now, |arrival, headers, payload| nic.handle_packet(now, arrival, headers, payload));
+            .receive(now, |arrival, _, headers, payload| nic.handle_packet(now, arrival, headers, payload));
         if datagrams > 0 {
             self.pace.on_receive();
         }

@@ -44,12 +44,9 @@ impl Drop for Port {
 /// Why a port is not to be had.
 #[derive(Debug, thiserror::Error)]
 pub enum PortError {
-    /// Somebody has it on the same address.
+    /// Somebody has it, on this address or one that overlaps.
     #[error("the port is in use")]
     InUse,
-    /// Somebody has it on an address that overlaps: one of the two is a wildcard.
-    #[error("the port is in use on an address that overlaps with this one")]
-    Overlaps,
     /// It is below the first port that anybody may have.
     #[error("the port is only for privileged users")]
     NotPermitted,

@@ -14,6 +14,8 @@ pub(super) struct Envelope {
     pub(super) traffic_class: u8,
     pub(super) hop_limit: u8,
     pub(super) flow_label: u32,
+    /// The interface that it arrived on; 0 of one that leaves.
+    pub(super) interface: u32,
 }
 
 impl Envelope {
@@ -25,6 +27,7 @@ impl Envelope {
             traffic_class: datagram.traffic_class,
             hop_limit: datagram.hop_limit,
             flow_label: datagram.flow_label,
+            interface: datagram.interface,
         }
     }
 
@@ -114,6 +117,7 @@ impl Default for Envelope {
             traffic_class: 0,
             hop_limit: 64,
             flow_label: 0,
+            interface: 0,
         }
     }
 }

@@ -156,11 +156,11 @@ impl Link {
 
     // ---- receiving
 
-    /// Hands over the packets that have arrived, one batch of them; returns how many datagrams it was.
+    /// Hands over the packets that have arrived, one batch of them, with the interface each came in by; returns how many datagrams it was.
     pub(crate) fn receive(
         &mut self,
         now: Instant,
-        mut take: impl FnMut(&Arrival, &Headers, Payload<'_>),
+        mut take: impl FnMut(&Arrival, u32, &Headers, Payload<'_>),
     ) -> usize {
         if self.slot.is_none() {
             return 0;
@@ -171,7 +171,7 @@ impl Link {
             record_foreign(capture, decoder, gids, batch);
         }
         let mut deliver = |envelope: &Envelope, packet: &[u8]| match decoder.decode(envelope, packet) {
-            Ok((headers, payload)) => take(&envelope.arrival(), &headers, payload),
+            Ok((headers, payload)) => take(&envelope.arrival(), envelope.interface, &headers, payload),
             Err(Reject::Malformed) => counters.malformed += 1,
             Err(Reject::Checksum) => counters.icrc_errors += 1,
         };
@@ -335,6 +335,7 @@ fn outgoing(route: &Route) -> Envelope {
         traffic_class: route.traffic_class,
         hop_limit: route.hop_limit,
         flow_label: 0,
+        interface: 0,
     }
 }
 

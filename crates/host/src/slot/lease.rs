@@ -52,7 +52,6 @@ impl Lease {
         match self.ask(&Ask::Reserve { token, space, address, port, shared })?.0 {
             Answer::Port(port) => Ok(port),
             Answer::Denied(Denial::InUse) => Err(PortError::InUse),
-            Answer::Denied(Denial::Overlaps) => Err(PortError::Overlaps),
             Answer::Denied(Denial::NotPermitted) => Err(PortError::NotPermitted),
             Answer::Denied(Denial::Exhausted) => Err(PortError::Exhausted),
             _ => Err(nonsense().into()),

@@ -7,7 +7,8 @@
 //! packet passes through another process.
 //!
 //! There is one service per network namespace. The first program that needs it starts it; it goes when
-//! the last one has gone. A slot belongs to whoever holds the connection on which it was handed out, so
+//! the last one has gone. It also keeps QP 1, the queue pair of a host on which connections are managed, and
+//! the port numbers, for all programs: see [`cm`](crate::cm). A slot belongs to whoever holds the connection on which it was handed out, so
 //! a program that is killed leaves nothing behind.
 //!
 //! Any user may connect: the sockets give nobody more than the right to receive on port 4791, which any
@@ -17,8 +18,10 @@
 mod background;
 mod client;
 mod lease;
+mod management;
 mod protocol;
 mod service;
+mod slots;
 
 use ::io::channel::Address;
 

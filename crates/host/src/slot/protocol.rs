@@ -133,19 +133,15 @@ fn emit_address(address: ListenAddress) -> [u8; 17] {
 pub(super) enum Denial {
     /// Somebody has this.
     InUse = 1,
-    /// Somebody has it on an address that overlaps.
-    Overlaps = 2,
     /// It is for the privileged, or the port is not reserved.
-    NotPermitted = 3,
+    NotPermitted = 2,
     /// There is none left.
-    Exhausted = 4,
+    Exhausted = 3,
 }
 
 impl Denial {
     fn from_byte(byte: u8) -> Option<Self> {
-        [Self::InUse, Self::Overlaps, Self::NotPermitted, Self::Exhausted]
-            .into_iter()
-            .find(|denial| *denial as u8 == byte)
+        [Self::InUse, Self::NotPermitted, Self::Exhausted].into_iter().find(|denial| *denial as u8 == byte)
     }
 }
 
@@ -290,7 +286,7 @@ mod tests {
             Answer::Refused("port taken".into()),
             Answer::Done,
             Answer::Port(0x1234),
-            Answer::Denied(Denial::Overlaps),
+            Answer::Denied(Denial::InUse),
         ];
         for answer in answers {
             assert_eq!(Answer::parse(&answer.emit()), Some(answer));

@@ -1,20 +1,22 @@
 //! The service's side: one process per network namespace that makes the sockets and hands them out.
 //!
-//! It never touches a packet. Its loop waits for programs to come, to ask, and to go.
+//! It never touches a packet but those of [connection management](super::management). Its loop waits for
+//! these, and for programs to come, to ask, and to go.
 
-use std::collections::VecDeque;
 use std::io;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use ::io::channel::{Channel, Listener, Received};
 use ::io::poll::{Interest, Poller};
-use ::io::reuseport::{RenewError, ReuseportGroup, Steering};
+use ::io::reuseport::{ReuseportGroup, Steering};
 use ::io::udp::BindError;
 use wire::ROCE_V2_PORT;
 
-use super::protocol::{self, Answer, MAX_MESSAGE};
-use super::{RESERVED, SLOTS, address};
+use super::management::Management;
+use super::protocol::{self, MAX_MESSAGE};
+use super::slots::Slots;
+use super::{SLOTS, address};
 
 /// How long the service stays when nobody uses it.
 const LINGER: Duration = Duration::from_secs(3);
@@ -52,7 +54,10 @@ pub fn serve(stay: bool) -> Result<(), ServiceError> {
         _ => error.into(),
     })?;
     match ReuseportGroup::bind(ROCE_V2_PORT, SLOTS, STEERING) {
-        Ok(group) => Service::new(listener, Slots::new(group)).run(stay),
+        Ok(group) => {
+            let management = Management::new(&group)?;
+            Service::new(listener, Slots::new(group), Some(management)).run(stay)
+        }
         Err(error) => refuse_all(listener, &error),
     }
 }
@@ -67,70 +72,9 @@ fn refuse_all(listener: Listener, error: &BindError) -> Result<(), ServiceError>
         ),
         error => format!("UDP port {ROCE_V2_PORT} cannot be bound: {error}"),
     };
-    let mut service = Service::new(listener, Slots::none(reason.clone()));
+    let mut service = Service::new(listener, Slots::none(reason.clone()), None);
     service.run(false)?;
     Err(ServiceError::Port(reason))
-}
-
-/// The slots there are.
-#[derive(Debug)]
-struct Slots {
-    group: Result<ReuseportGroup, String>,
-    /// Free slots. The one that was given back first is handed out first, so that a number rests.
-    free: VecDeque<usize>,
-    /// Slots given back whose socket is to be replaced.
-    leaving: VecDeque<usize>,
-}
-
-impl Slots {
-    fn new(group: ReuseportGroup) -> Self {
-        let free = (0..SLOTS).filter(|slot| !RESERVED.contains(slot)).collect();
-        Self { group: Ok(group), free, leaving: VecDeque::new() }
-    }
-
-    fn none(reason: String) -> Self {
-        Self { group: Err(reason), free: VecDeque::new(), leaving: VecDeque::new() }
-    }
-
-    /// Hands out a slot on a connection.
-    fn grant(&mut self, channel: &Channel) -> io::Result<Option<usize>> {
-        self.renew();
-        let group = match &self.group {
-            Ok(group) => group,
-            Err(reason) => return channel.send(&Answer::Refused(reason.clone()).emit(), &[]).map(|()| None),
-        };
-        let granted = self.free.pop_front().and_then(|slot| Some((slot, group.socket(slot)?)));
-        let Some((slot, socket)) = granted else {
-            let reason = format!(
-                "all {} places on the RoCE v2 port are taken: end some programs",
-                SLOTS - RESERVED.len()
-            );
-            return channel.send(&Answer::Refused(reason).emit(), &[]).map(|()| None);
-        };
-        channel.send(&Answer::Granted(slot as u8).emit(), &[socket.as_fd()])?;
-        Ok(Some(slot))
-    }
-
-    fn give_back(&mut self, slot: usize) {
-        self.leaving.push_back(slot);
-        self.renew();
-    }
-
-    /// Replaces the sockets of slots given back, so that nothing of the last owner is left in them.
-    fn renew(&mut self) {
-        let Ok(group) = &mut self.group else { return };
-        while let Some(&slot) = self.leaving.front() {
-            match group.renew(slot) {
-                Ok(()) => {
-                    self.leaving.pop_front();
-                    self.free.push_back(slot);
-                }
-                Err(RenewError::StillHeld | RenewError::OtherStillHeld(_)) => return,
-                // Out of some resource: try again with the next interval.
-                Err(_) => return,
-            }
-        }
-    }
 }
 
 /// A connected program.
@@ -138,20 +82,22 @@ impl Slots {
 struct Client {
     channel: Channel,
     since: Instant,
-    slot: Option<usize>,
+    slot: Option<u8>,
 }
 
 #[derive(Debug)]
 struct Service {
     listener: Listener,
     slots: Slots,
+    /// None where there are no slots either.
+    management: Option<Management>,
     clients: Vec<Client>,
     idle_since: Instant,
 }
 
 impl Service {
-    fn new(listener: Listener, slots: Slots) -> Self {
-        Self { listener, slots, clients: Vec::new(), idle_since: Instant::now() }
+    fn new(listener: Listener, slots: Slots, management: Option<Management>) -> Self {
+        Self { listener, slots, management, clients: Vec::new(), idle_since: Instant::now() }
     }
 
     fn run(&mut self, stay: bool) -> Result<(), ServiceError> {
@@ -164,6 +110,9 @@ impl Service {
             let ready = self.wait()?;
             self.accept()?;
             self.hear(&ready);
+            if let Some(management) = &mut self.management {
+                management.serve();
+            }
             self.slots.renew();
         }
     }
@@ -175,14 +124,20 @@ impl Service {
         for client in &self.clients {
             poller.add(client.channel.as_fd(), Interest::Readable);
         }
+        let management = self.management.iter().flat_map(Management::descriptors);
+        management.for_each(|descriptor| {
+            poller.add(descriptor, Interest::Readable);
+        });
         let asking = self.clients.iter().any(|client| client.slot.is_none());
         let timeout = match () {
-            () if !self.slots.leaving.is_empty() => Some(RENEW_INTERVAL),
+            () if self.slots.is_renewing() => Some(RENEW_INTERVAL),
             () if asking => Some(ASKING_TIME),
             () if self.clients.is_empty() => Some(LINGER),
             () => None,
         };
-        poller.wait(timeout.map(|timeout| timeout.as_nanos() as u64))?;
+        let timeout = timeout.map(|timeout| timeout.as_nanos() as u64);
+        let due = self.management.as_ref().and_then(Management::patience);
+        poller.wait([timeout, due].into_iter().flatten().min())?;
         Ok((1..=self.clients.len()).map(|index| poller.is_ready(index)).collect())
     }
 
@@ -204,12 +159,15 @@ impl Service {
 
     fn hear(&mut self, ready: &[bool]) {
         let mut index = 0;
-        let slots = &mut self.slots;
-        self.clients.retain_mut(|client| {
+        let Self { slots, management, clients, .. } = self;
+        clients.retain_mut(|client| {
             let stirred = ready.get(index).copied().unwrap_or(false);
             index += 1;
-            let stays = if stirred { client.hear(slots) } else { client.may_wait() };
+            let stays = if stirred { client.hear(slots, management.as_mut()) } else { client.may_wait() };
             if let (false, Some(slot)) = (stays, client.slot) {
+                if let Some(management) = management {
+                    management.leave(slot);
+                }
                 slots.give_back(slot);
             }
             stays
@@ -219,22 +177,20 @@ impl Service {
 
 impl Client {
     /// Takes what the client says; false if it is to be forgotten.
-    fn hear(&mut self, slots: &mut Slots) -> bool {
+    fn hear(&mut self, slots: &mut Slots, management: Option<&mut Management>) -> bool {
         let mut buffer = [0; MAX_MESSAGE];
-        match self.channel.receive(&mut buffer) {
-            Ok(Received::Nothing) => true,
-            Ok(Received::Message(length, _))
-                if self.slot.is_none() && protocol::is_request(&buffer[..length]) =>
-            {
-                match slots.grant(&self.channel) {
-                    Ok(Some(slot)) => {
-                        self.slot = Some(slot);
-                        true
-                    }
-                    Ok(None) | Err(_) => false,
-                }
+        let length = match self.channel.receive(&mut buffer) {
+            Ok(Received::Nothing) => return true,
+            Ok(Received::Message(length, _)) => length,
+            Ok(Received::Closed) | Err(_) => return false,
+        };
+        match (self.slot, management) {
+            (None, _) if protocol::is_request(&buffer[..length]) => {
+                self.slot = slots.grant(&self.channel).unwrap_or(None);
+                self.slot.is_some()
             }
-            Ok(Received::Message(..) | Received::Closed) | Err(_) => false,
+            (Some(slot), Some(management)) => management.hear(slot, &self.channel, &buffer[..length]).is_ok(),
+            _ => false,
         }
     }
 
