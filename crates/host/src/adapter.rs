@@ -189,16 +189,16 @@ impl Adapter {
         let now = self.shared.now();
         self.shared.last_poll.store(now.as_picos(), Ordering::Relaxed);
         if taken == 0 && max > 0 {
-            let received = engine.receive(now);
-            taken = if received { engine.take_completions(cq, max, &mut take)? } else { 0 };
-            if taken == 0 {
-                engine.finish_progress(now);
-                taken = engine.take_completions(cq, max, &mut take)?;
-            } else {
-                // The caller is about to act on them: the answers wait for that.
+            // The caller is about to act on what it finds, in the queue or in its memory: the answers wait
+            // for that, or for the next poll.
+            let waits = engine.pace.due().is_some();
+            if engine.receive(now) && !waits {
                 engine.pace.defer(now);
                 engine.dispatch_events();
+            } else {
+                engine.finish_progress(now);
             }
+            taken = engine.take_completions(cq, max, &mut take)?;
         }
         Ok(taken)
     }

@@ -3,8 +3,8 @@
 //! A system call costs about as much as the packet it carries, so two kinds of packets wait a moment for
 //! company, for as long as the program keeps calling:
 //!
-//! - *Answers* to what a poll found. The program is about to act on its completions, often with a message
-//!   back, which takes the acknowledgement along.
+//! - *Answers* to what a poll found. The program is about to act on its completions, or on what it sees in
+//!   its memory, often with a message back, which takes the acknowledgement along.
 //! - *Posts in a burst*. After several were sent one by one with nothing received in between, the
 //!   following are sent in bundles. What is in flight will be answered, and that ends the burst, as in
 //!   Nagle's algorithm (RFC 896); but a few messages at a time never wait.
