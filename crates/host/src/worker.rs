@@ -182,6 +182,9 @@ fn run(shared: &Shared) {
         }
         if news.mads {
             serve_connections(shared);
+            if !news.packet {
+                continue;
+            }
         }
         serve(shared, &mut habit, mode, news.packet);
     }

@@ -176,7 +176,7 @@ impl AsFd for AsyncEvents<'_> {
 }
 
 /// Takes the next entry of a channel whose descriptor does not block; nothing if none comes in time.
-pub(super) fn pop_by<T: Copy>(channel: &Channel<T>, deadline: Option<Instant>) -> io::Result<Option<T>> {
+pub(super) fn pop_by<T>(channel: &Channel<T>, deadline: Option<Instant>) -> io::Result<Option<T>> {
     loop {
         match channel.pop() {
             Ok(entry) => return Ok(Some(entry)),

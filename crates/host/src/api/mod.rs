@@ -54,9 +54,11 @@
 //! | `completion` | completion queues, and waiting for them |
 //! | `queue_pair`, `shared_receive` | queue pairs and where they take receives from |
 //! | `work` | work requests |
+//! | `connection` | connections by address and port (RDMA CM) |
 //! | `endpoint` | what two sides tell each other before they are connected |
 
 mod completion;
+mod connection;
 mod context;
 mod domain;
 mod endpoint;
@@ -74,6 +76,7 @@ pub use nic::verbs::{
 pub use wire::{Gid, Immediate, Psn, Qpn};
 
 pub use completion::{CompletionQueue, EventChannel, WaitError};
+pub use connection::{ConnectError, Connection, Incoming, Listener};
 pub use context::{AsyncEvents, Context, Port, devices};
 pub use domain::{AddressHandle, ProtectionDomain};
 pub use endpoint::{ParseEndpointError, QpEndpoint, exchange};

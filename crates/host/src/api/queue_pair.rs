@@ -443,8 +443,28 @@ impl QueuePair {
         })
     }
 
-    fn context(&self) -> &Context {
+    pub(super) fn context(&self) -> &Context {
         self.inner.pd.context()
+    }
+
+    /// What kind it is.
+    pub(super) fn kind(&self) -> QpType {
+        self.inner.qp_type
+    }
+
+    /// READs and atomics outstanding, and taken at once.
+    pub(super) fn depth(&self) -> u8 {
+        self.inner.settings.depth
+    }
+
+    /// Retries after a timeout.
+    pub(super) fn retry_count(&self) -> u8 {
+        self.inner.settings.retry_count
+    }
+
+    /// Retries while the peer is not ready.
+    pub(super) fn rnr_retry(&self) -> u8 {
+        self.inner.settings.rnr_retry
     }
 }
 

@@ -158,7 +158,7 @@ impl ConnectionManager {
 
     /// Asks for a connection.
     pub fn connect(&self, params: &ReqParams<'_>, reporter: Reporter) -> Result<CmId, ManagerError> {
-        self.with(|side, now| {
+        self.with_service(|side, now| {
             let id = side.cm.connect(now, params)?;
             side.report_connection(id, reporter);
             Ok(id)
@@ -213,7 +213,7 @@ impl ConnectionManager {
 
     /// Asks for the queue pair of a datagram service.
     pub fn resolve(&self, params: &SidrParams<'_>, reporter: Reporter) -> Result<CmId, ManagerError> {
-        self.with(|side, now| {
+        self.with_service(|side, now| {
             let id = side.cm.resolve(now, params)?;
             side.report_connection(id, reporter);
             Ok(id)
@@ -294,6 +294,15 @@ impl ConnectionManager {
             Some(side) => verb(side, now).map_err(ManagerError::from),
             None => Err(gone().into()),
         })
+    }
+
+    /// The same for a verb that waits for an answer, which would never come if the service is gone.
+    fn with_service<R>(
+        &self,
+        verb: impl FnOnce(&mut CmSide, Instant) -> Result<R, CmError>,
+    ) -> Result<R, ManagerError> {
+        let is_reachable = self.adapter.shared().enter().cm.as_ref().is_some_and(|side| side.is_reachable());
+        if is_reachable { self.with(verb) } else { Err(io::Error::from(io::ErrorKind::NotConnected).into()) }
     }
 
     /// The connection to the service, if this process has the adapter.

@@ -85,6 +85,11 @@ impl CmSide {
         self.connections.len()
     }
 
+    /// Whether answers can arrive: not if the service is gone.
+    pub(super) fn is_reachable(&self) -> bool {
+        !self.mads.is_closed()
+    }
+
     /// Takes what the service has passed on. True if there was anything.
     pub(crate) fn receive(&mut self, now: Instant, gids: &Gids) -> bool {
         let mut received = 0;

@@ -23,9 +23,6 @@ use super::protocol::{Answer, Ask, Denial, Forwarded};
 use super::{MANAGEMENT, SUFFIX_BITS};
 use crate::link::{Link, Sent};
 
-/// Batches of datagrams taken before programs are heard again.
-const ROUNDS: usize = 8;
-
 /// Ports that a program may have.
 const MAX_PORTS: usize = 1 << 16;
 
@@ -81,9 +78,14 @@ impl Management {
         })
     }
 
-    /// What to wait for.
-    pub(super) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        [Some(self.socket.as_fd()), self.watch.as_ref().map(AsFd::as_fd)].into_iter().flatten()
+    /// Where datagrams arrive.
+    pub(super) fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// Where changes of addresses are told.
+    pub(super) fn watch(&self) -> Option<BorrowedFd<'_>> {
+        self.watch.as_ref().map(AsFd::as_fd)
     }
 
     /// How long at most, in nanoseconds.
@@ -94,25 +96,25 @@ impl Management {
 
     // ---- datagrams
 
-    /// Passes on what has arrived, and answers for those who are gone.
-    pub(super) fn serve(&mut self) {
+    /// Follows changes of addresses.
+    pub(super) fn follow_addresses(&mut self) {
         if self.watch.as_ref().is_some_and(|watch| watch.take().unwrap_or(false)) {
             // If they cannot be read now, the next change will be noticed too.
             let _ = self.link.refresh_gids();
         }
-        for _ in 0..ROUNDS {
-            if !self.receive() {
-                break;
-            }
-        }
+    }
+
+    /// Does what is due, and sends what waits.
+    pub(super) fn serve(&mut self) {
         self.board.handle_timeout(now());
         self.transmit();
     }
 
-    fn receive(&mut self) -> bool {
+    /// Passes on a batch of what has arrived.
+    pub(super) fn receive(&mut self) {
         let now = now();
         let mut arrived = Vec::new();
-        let datagrams = self.link.receive(now, |arrival, interface, headers, payload| {
+        self.link.receive(now, |arrival, interface, headers, payload| {
             let Payload::Bytes(bytes) = payload else { return };
             if let (true, Ok(mad)) = (is_cm_datagram(headers), bytes.try_into()) {
                 arrived.push(Forwarded { arrival: *arrival, interface, mad });
@@ -121,7 +123,6 @@ impl Management {
         for forwarded in &arrived {
             self.pass_on(now, forwarded);
         }
-        datagrams > 0
     }
 
     fn pass_on(&mut self, now: Instant, forwarded: &Forwarded) {
@@ -150,7 +151,10 @@ impl Management {
     /// Does what the program of a slot asks for, and answers on its lease.
     pub(super) fn hear(&mut self, slot: u8, lease: &Channel, message: &[u8]) -> io::Result<()> {
         let ask = Ask::parse(message).ok_or(io::ErrorKind::InvalidData)?;
-        self.board.join(slot.into());
+        self.programs.entry(slot).or_insert_with(|| {
+            self.board.join(slot.into());
+            Program::default()
+        });
         let answer = match ask {
             Ask::OpenMadChannel => return self.open(slot, lease),
             Ask::Reserve { token, space, address, port, shared } => {

@@ -85,6 +85,13 @@ struct Client {
     slot: Option<u8>,
 }
 
+/// What ended a sleep.
+struct Ready {
+    clients: Vec<bool>,
+    datagrams: bool,
+    addresses: bool,
+}
+
 #[derive(Debug)]
 struct Service {
     listener: Listener,
@@ -109,36 +116,54 @@ impl Service {
             }
             let ready = self.wait()?;
             self.accept()?;
-            self.hear(&ready);
-            if let Some(management) = &mut self.management {
-                management.serve();
-            }
+            self.hear(&ready.clients);
+            self.manage(&ready);
             self.slots.renew();
         }
     }
 
-    /// Sleeps until somebody comes, asks or goes, or something is due. Tells which clients stirred.
-    fn wait(&self) -> io::Result<Vec<bool>> {
+    /// Sleeps until somebody comes, asks or goes, a datagram arrives, or something is due.
+    fn wait(&self) -> io::Result<Ready> {
         let mut poller = Poller::new();
         poller.add(self.listener.as_fd(), Interest::Readable);
         for client in &self.clients {
             poller.add(client.channel.as_fd(), Interest::Readable);
         }
-        let management = self.management.iter().flat_map(Management::descriptors);
-        management.for_each(|descriptor| {
-            poller.add(descriptor, Interest::Readable);
-        });
-        let asking = self.clients.iter().any(|client| client.slot.is_none());
-        let timeout = match () {
+        let management = self.management.as_ref();
+        let mut add = |descriptor| poller.add(descriptor, Interest::Readable);
+        let datagrams = management.map(|management| add(management.socket()));
+        let addresses = management.and_then(Management::watch).map(add);
+        let due = management.and_then(Management::patience);
+        let timeout = self.patience().map(|timeout| timeout.as_nanos() as u64);
+        poller.wait([timeout, due].into_iter().flatten().min())?;
+        let is_ready = |index: Option<usize>| index.is_some_and(|index| poller.is_ready(index));
+        Ok(Ready {
+            clients: (1..=self.clients.len()).map(|index| poller.is_ready(index)).collect(),
+            datagrams: is_ready(datagrams),
+            addresses: is_ready(addresses),
+        })
+    }
+
+    /// How long to sleep at most, as far as clients and slots are concerned.
+    fn patience(&self) -> Option<Duration> {
+        match () {
             () if self.slots.is_renewing() => Some(RENEW_INTERVAL),
-            () if asking => Some(ASKING_TIME),
+            () if self.clients.iter().any(|client| client.slot.is_none()) => Some(ASKING_TIME),
             () if self.clients.is_empty() => Some(LINGER),
             () => None,
-        };
-        let timeout = timeout.map(|timeout| timeout.as_nanos() as u64);
-        let due = self.management.as_ref().and_then(Management::patience);
-        poller.wait([timeout, due].into_iter().flatten().min())?;
-        Ok((1..=self.clients.len()).map(|index| poller.is_ready(index)).collect())
+        }
+    }
+
+    /// Serves QP 1.
+    fn manage(&mut self, ready: &Ready) {
+        let Some(management) = &mut self.management else { return };
+        if ready.addresses {
+            management.follow_addresses();
+        }
+        if ready.datagrams {
+            management.receive();
+        }
+        management.serve();
     }
 
     fn accept(&mut self) -> io::Result<()> {
