@@ -13,6 +13,10 @@ use super::spec::{Operation, Transport};
 /// Most requests posted together.
 const BATCH: usize = 16;
 
+/// Polls that may find nothing before others may run. The other side is at work meanwhile, for as long as a
+/// queueful takes.
+const WINDOW_POLLS: u64 = 20 * QUEUE_POLLS;
+
 /// How long nothing may come, after the client is done, before the rest counts as lost.
 const QUIET: Duration = Duration::from_millis(20);
 
@@ -28,7 +32,7 @@ impl RdmaBench {
             .collect::<anyhow::Result<_>>()?;
         let mut batch = Vec::with_capacity(BATCH);
         let (mut posted, mut completed) = (0, 0);
-        let mut patience = Patience::new(QUEUE_POLLS);
+        let mut patience = Patience::new(WINDOW_POLLS);
         while completed < iterations {
             let room = (completed + depth).min(iterations) - posted;
             for _ in 0..room.min(BATCH as u64) {
@@ -48,7 +52,7 @@ impl RdmaBench {
                     bail!("a {} failed: {:?}", self.spec.operation, done.status);
                 }
                 completed = done.wr_id;
-                patience = Patience::new(QUEUE_POLLS);
+                patience = Patience::new(WINDOW_POLLS);
             }
             if posted == (completed + depth).min(iterations) && completed < iterations {
                 patience.check()?;
@@ -83,12 +87,12 @@ impl RdmaBench {
     /// Receives until all has come, or the client is done and nothing comes any more.
     pub(super) fn drain(&mut self, iterations: u64, control: &mut Control) -> anyhow::Result<u64> {
         let (mut received, mut is_called) = (0, false);
-        let mut patience = Patience::new(QUEUE_POLLS);
+        let mut patience = Patience::new(WINDOW_POLLS);
         while received < iterations {
             let found = self.take_messages(iterations - received)?;
             received += found;
             if found > 0 {
-                patience = Patience::new(QUEUE_POLLS);
+                patience = Patience::new(WINDOW_POLLS);
             } else if is_called && patience.waited() > QUIET {
                 if !self.spec.transport.is_lossy() {
                     bail!("{received} of {iterations} messages arrived");

@@ -29,7 +29,7 @@ pub const SOCKET_POLLS: u64 = 32;
 pub const QUEUE_POLLS: u64 = 12;
 
 /// How many yields pass between two looks at the clock.
-const CLOCK_EVERY: u64 = 256;
+const CLOCK_EVERY: u64 = 16;
 
 /// One side of a measurement.
 pub trait Bench {

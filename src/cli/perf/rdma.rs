@@ -5,7 +5,7 @@ use std::ops::Range;
 use anyhow::{Context as _, anyhow, ensure};
 use host::{
     Access, AddressHandle, Completion, CompletionQueue, Context, Gid, MemoryRegion, Mtu, ProtectionDomain,
-    QpCapabilities, QpEndpoint, QpType, QueuePair, RegionSlice, RemoteRegion, devices,
+    QpCapabilities, QpEndpoint, QpType, QueuePair, Receive, RegionSlice, RemoteRegion, devices,
 };
 use serde::{Deserialize, Serialize};
 
@@ -156,16 +156,21 @@ impl RdmaBench {
 
     /// Posts receives until there are as many as fit, or as are needed.
     pub(super) fn post_receives(&mut self, needed: u64) -> anyhow::Result<()> {
-        while self.receives < needed
-            && let Some(number) = self.free.pop()
-        {
-            let into = match self.spec.operation {
-                Operation::Send => vec![self.memory.slice(self.layout.slot(number % self.layout.slots))?],
-                _ => Vec::new(),
-            };
-            self.qp.receive(number as u64, &into).context("cannot post a receive")?;
-            self.receives += 1;
-        }
+        let wanted = usize::try_from(needed.saturating_sub(self.receives)).unwrap_or(usize::MAX);
+        let numbers = self.free.split_off(self.free.len() - wanted.min(self.free.len()));
+        let is_message = self.spec.operation == Operation::Send;
+        let slots: Vec<[RegionSlice<'_>; 1]> = numbers
+            .iter()
+            .map(|number| Ok([self.memory.slice(self.layout.slot(number % self.layout.slots))?]))
+            .collect::<anyhow::Result<_>>()?;
+        let receives: Vec<Receive<'_>> = std::iter::zip(&numbers, &slots)
+            .map(|(&number, slot)| Receive {
+                wr_id: number as u64,
+                scatter: if is_message { slot } else { &[] },
+            })
+            .collect();
+        self.qp.receive_all(&receives).map_err(|(_, error)| error).context("cannot post a receive")?;
+        self.receives += numbers.len() as u64;
         Ok(())
     }
 
