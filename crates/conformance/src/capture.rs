@@ -23,6 +23,11 @@ const PACKETS: u32 = 50_000;
 /// How many of them scapy checks, spread over the capture: it does some hundreds a second.
 const CHECKED: u32 = 2000;
 
+/// Protocols that tshark tries to find in the payload of any message. Some stumble over payloads that are not theirs, such as
+/// the kernel's of one byte.
+const PAYLOAD_GUESSES: [&str; 8] =
+    ["smc", "smb_direct", "rpcordma", "nvme-rdma", "lnet", "iser", "infiniband_sdp", "fcoib"];
+
 /// `tcpdump`, listening.
 #[derive(Debug)]
 pub struct Recording {
@@ -155,8 +160,11 @@ impl Capture {
     fn tshark(&self, filter: &str) -> Result<Program> {
         let file = self.file.to_str().context("a path in UTF-8")?;
         // RoCE v2 sends UDP without a checksum over IPv6 too: the ICRC protects more (IBTA annex A17.3.1).
-        let tshark = Program::new("tshark").args("-n -o udp.ignore_ipv6_zero_checksum:TRUE -r").arg(file);
-        Ok(tshark.arg("-Y").arg(filter).limit(Duration::from_secs(120)))
+        let mut tshark = Program::new("tshark").args("-n -o udp.ignore_ipv6_zero_checksum:TRUE");
+        for guess in PAYLOAD_GUESSES {
+            tshark = tshark.arg("--disable-protocol").arg(guess);
+        }
+        Ok(tshark.arg("-r").arg(file).arg("-Y").arg(filter).limit(Duration::from_secs(120)))
     }
 }
 
