@@ -6,6 +6,7 @@ mod support;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::num::{NonZeroU8, NonZeroU16};
+use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 use io::udp::{BindError, BufferSizes, Family, Piece, ReceiveBatch, SendError, Source, Transmit};
@@ -107,6 +108,27 @@ fn the_flow_label_is_carried() {
     let received = &receive(&receiver, 1)[0];
     assert_eq!((received.flow_label, received.traffic_class), (0xABCDE, 0x42));
     assert_eq!(received.packets, [[0u8; 0]]);
+}
+
+#[test]
+fn ipv6_datagrams_without_a_checksum_are_received() {
+    let receiver = UdpOptions::default().bind(0).unwrap();
+    let sender = std::net::UdpSocket::bind((V6, 0)).unwrap();
+    let on = 1i32;
+    // SAFETY: the kernel reads an int at the address of one.
+    let set = unsafe {
+        let length = size_of_val(&on) as libc::socklen_t;
+        libc::setsockopt(
+            sender.as_raw_fd(),
+            libc::SOL_UDP,
+            libc::UDP_NO_CHECK6_TX,
+            (&raw const on).cast(),
+            length,
+        )
+    };
+    assert_eq!(set, 0);
+    sender.send_to(b"as adapters do", to(V6, &receiver)).unwrap();
+    assert_eq!(receive(&receiver, 1)[0].packets, [b"as adapters do"]);
 }
 
 #[test]

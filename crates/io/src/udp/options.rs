@@ -43,6 +43,8 @@ fn configure_v6(fd: impl AsFd) -> io::Result<()> {
     set(&fd, libc::IPPROTO_IPV6, libc::IPV6_FLOWINFO, 1)?;
     set(&fd, libc::IPPROTO_IPV6, libc::IPV6_FLOWINFO_SEND, 1)?;
     set(&fd, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE)?;
+    // RoCE v2 carries a checksum of its own and adapters leave UDP's out; IPv6 drops such datagrams unless told not to.
+    set(&fd, libc::SOL_UDP, libc::UDP_NO_CHECK6_RX, 1)?;
     // The source of an IPv6 packet may fragment it unless told not to.
     set(&fd, libc::IPPROTO_IPV6, libc::IPV6_DONTFRAG, 1)?;
     match set(&fd, libc::IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0) {
