@@ -1,4 +1,4 @@
-//! The shared object has the symbols of libibverbs 44: the same names with the same versions, and no other.
+//! The shared object has the symbols of libibverbs 44 and librdmacm 44: the same names with the same versions, and no other.
 
 mod common;
 
@@ -8,8 +8,11 @@ use std::{
     process::Command,
 };
 
-/// The genuine library's symbols, as `nm` lists them: a letter for the kind, the name, its version.
-const GENUINE: &str = include_str!("golden/libibverbs-44.symbols");
+/// The genuine libraries' symbols, as `nm` lists them: a letter for the kind, the name, its version.
+const GENUINE: [(&str, &str); 2] = [
+    ("libibverbs.so.1", include_str!("golden/libibverbs-44.symbols")),
+    ("librdmacm.so.1", include_str!("golden/librdmacm-44.symbols")),
+];
 
 /// The version script that the linker is given.
 const MAP: &str = include_str!("../libsoftverbs.map");
@@ -25,6 +28,11 @@ fn symbols(library: &Path) -> BTreeSet<String> {
     let text = String::from_utf8(listed.stdout).expect("text");
     let symbols = text.lines().map(|line| line.split_once(' ').expect("an address").1.to_owned());
     symbols.filter(|symbol| !symbol.starts_with("A ")).collect() // GNU ld lists the versions themselves, lld does not
+}
+
+/// The symbols of all genuine libraries.
+fn genuine() -> impl Iterator<Item = &'static str> {
+    GENUINE.iter().flat_map(|(_, symbols)| symbols.lines())
 }
 
 /// Names by version, from a list of symbols.
@@ -53,27 +61,30 @@ fn by_version_in_map(map: &'static str) -> BTreeMap<&'static str, BTreeSet<&'sta
 }
 
 #[test]
-fn the_shared_object_has_the_symbols_of_libibverbs_44_and_no_other() {
+fn the_shared_object_has_the_symbols_of_the_genuine_libraries_and_no_other() {
     let ours = symbols(&common::shared_object());
-    let genuine = GENUINE.lines().map(str::to_owned).collect();
+    let genuine = genuine().map(str::to_owned).collect();
     let missing: Vec<_> = ours.symmetric_difference(&genuine).collect();
     assert_eq!(missing, Vec::<&String>::new(), "only in one of the two");
 }
 
 #[test]
 fn the_version_script_lists_the_same() {
-    assert_eq!(by_version_in_map(MAP), by_version(GENUINE.lines()));
+    assert_eq!(by_version_in_map(MAP), by_version(genuine()));
 }
 
 #[test]
-fn the_genuine_library_installed_here_has_every_public_symbol_of_the_list() {
+fn the_genuine_libraries_installed_here_have_every_public_symbol_of_the_lists() {
     let directories = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"];
-    let installed = directories.map(|dir| Path::new(dir).join("libibverbs.so.1"));
-    let genuine =
-        installed.iter().find(|path| path.exists()).expect("libibverbs (Debian: libibverbs1) is installed");
-    let installed = symbols(genuine);
-    let public = GENUINE.lines().filter(|symbol| !symbol.contains("PRIVATE"));
-    assert_eq!(public.filter(|&symbol| !installed.contains(symbol)).collect::<Vec<_>>(), Vec::<&str>::new());
+    for (name, list) in GENUINE {
+        let candidates = directories.map(|dir| Path::new(dir).join(name));
+        let installed = candidates.iter().find(|path| path.exists());
+        let installed = installed.unwrap_or_else(|| panic!("{name} is not installed"));
+        let installed = symbols(installed);
+        let public = list.lines().filter(|symbol| !symbol.contains("PRIVATE"));
+        let missing: Vec<_> = public.filter(|&symbol| !installed.contains(symbol)).collect();
+        assert_eq!(missing, Vec::<&str>::new(), "{name}");
+    }
 }
 
 #[test]

@@ -4,7 +4,12 @@
 
 use std::{ffi::c_int, io, ptr::null_mut};
 
-use host::{OpenError, slot::SlotError};
+use host::{
+    OpenError,
+    cm::{ManagerError, PortError, RouteError},
+    slot::SlotError,
+};
+use nic::cm::CmError;
 use nic::verbs::{
     CqError, CreateError, DestroyError, ModifyQpError, ModifySrqError, MulticastError, PostError,
     RegisterError,
@@ -25,6 +30,11 @@ impl Errno {
     pub const NO_ENTRY: Self = Self(libc::ENOENT);
     /// An entry of the GID table is empty.
     pub const NO_GID: Self = Self(libc::ENODATA);
+
+    /// What the last call of this thread that failed has left.
+    pub fn last() -> Self {
+        io::Error::last_os_error().into()
+    }
 
     /// Leaves the number in the calling thread's `errno`.
     pub fn set(self) {
@@ -145,6 +155,49 @@ impl From<ModifyQpError> for Errno {
             | ModifyQpError::UnexpectedAttribute(_)
             | ModifyQpError::InvalidValue(_)
             | ModifyQpError::StillDraining => Self::INVALID,
+        }
+    }
+}
+
+impl From<CmError> for Errno {
+    fn from(error: CmError) -> Self {
+        match error {
+            CmError::UnknownId
+            | CmError::WrongState(_)
+            | CmError::PrivateDataTooLong { .. }
+            | CmError::InvalidValue(_) => Self::INVALID,
+            CmError::TooMany => Self(libc::ENOMEM),
+            CmError::InUse => Self(libc::EADDRINUSE),
+        }
+    }
+}
+
+impl From<ManagerError> for Errno {
+    fn from(error: ManagerError) -> Self {
+        match error {
+            ManagerError::Refused(error) => error.into(),
+            ManagerError::Service(error) => error.into(),
+        }
+    }
+}
+
+impl From<PortError> for Errno {
+    fn from(error: PortError) -> Self {
+        match error {
+            PortError::InUse => Self(libc::EADDRINUSE),
+            PortError::Exhausted => Self(libc::EADDRNOTAVAIL),
+            PortError::NotPermitted => Self(libc::EACCES),
+            PortError::Service(error) => error.into(),
+        }
+    }
+}
+
+impl From<RouteError> for Errno {
+    fn from(error: RouteError) -> Self {
+        match error {
+            RouteError::NoRoute { error, .. } => error.into(),
+            RouteError::NoSuchSource(_) => Self(libc::EADDRNOTAVAIL),
+            RouteError::FamilyMismatch => Self::INVALID,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The C face: what libibverbs is to programs, on top of [`host`].
+//! The C face: what libibverbs and librdmacm are to programs, on top of [`host`].
 //!
 //! | module | idea |
 //! |---|---|
@@ -9,6 +9,7 @@
 //! | `errno`, `output` | errors and results as C programs get them |
 //! | `object`, `held` | what programs hold by pointer, and what they hold between two calls |
 //! | `verbs` | libibverbs: its symbols and its tables of functions |
+//! | `rdmacm` | librdmacm: connection management, on top of [`host::cm`] and `verbs` |
 //!
 //! There is no logic here: a function converts its arguments, calls, and converts what it got back. A panic ends the
 //! process at the `extern "C"` boundary.
@@ -20,5 +21,6 @@ mod held;
 mod layout;
 mod object;
 mod output;
+mod rdmacm;
 mod types;
 mod verbs;

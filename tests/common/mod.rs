@@ -18,10 +18,12 @@ pub fn shared_object() -> PathBuf {
     path
 }
 
-/// A directory in which the shared object has the name that programs look for.
+/// A directory in which the shared object has the names that programs look for.
 pub fn library_dir() -> TempDir {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    symlink(shared_object(), dir.path().join("libibverbs.so.1")).expect("a symbolic link");
+    for name in ["libibverbs.so.1", "librdmacm.so.1"] {
+        symlink(shared_object(), dir.path().join(name)).expect("a symbolic link");
+    }
     dir
 }
 
@@ -37,7 +39,7 @@ pub fn run(program: impl AsRef<OsStr>, arguments: &[&str]) -> Output {
         .unwrap_or_else(|error| panic!("{}: {error}", program.display()))
 }
 
-/// Compiles `tests/c/NAME.c` against the headers of libibverbs; the program is `dir/NAME`.
+/// Compiles `tests/c/NAME.c` against the headers of libibverbs and librdmacm; the program is `dir/NAME`.
 pub fn compile(name: &str, dir: &Path) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(name).with_extension("c");
     let program = dir.join(name);
@@ -46,7 +48,7 @@ pub fn compile(name: &str, dir: &Path) -> PathBuf {
         .arg(source)
         .arg("-o")
         .arg(&program)
-        .args(["-libverbs", "-lpthread"])
+        .args(["-lrdmacm", "-libverbs", "-lpthread"])
         .output()
         .expect("a C compiler");
     assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));

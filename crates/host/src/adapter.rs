@@ -63,6 +63,11 @@ impl Adapter {
         Self { shared: Arc::new(Open(shared)) }
     }
 
+    /// Whether the adapter is another process's since a fork: this one is cut off from the wire.
+    pub fn is_lost(&self) -> bool {
+        self.shared.is_lost()
+    }
+
     /// The asynchronous events, to be slept on and taken.
     pub fn async_events(&self) -> &Channel<AsyncEvent> {
         &self.shared.async_events

@@ -8,7 +8,9 @@ use wire::{Psn, Qpn};
 use super::{Flags, access, access_flags, address_vector, ah_attr};
 use crate::abi::{
     errno::Errno,
+    layout::Zeroed,
     types::{
+        address::ibv_ah_attr,
         constants::*,
         queue_pair::{ibv_qp_attr, ibv_qp_cap},
     },
@@ -28,8 +30,8 @@ pub(crate) fn qp_change(attr: &ibv_qp_attr, mask: c_int) -> Result<QpChange, Err
         timeout: attr.alt_timeout,
     };
     Ok(QpChange {
-        state: named(IBV_QP_STATE).map(|attr| state(attr.qp_state)).transpose()?,
-        current_state: named(IBV_QP_CUR_STATE).map(|attr| state(attr.cur_qp_state)).transpose()?,
+        state: named(IBV_QP_STATE).map(|attr| qp_state(attr.qp_state)).transpose()?,
+        current_state: named(IBV_QP_CUR_STATE).map(|attr| qp_state(attr.cur_qp_state)).transpose()?,
         sqd_notify: named(IBV_QP_EN_SQD_ASYNC_NOTIFY).map(|attr| attr.en_sqd_async_notify != 0),
         access: named(IBV_QP_ACCESS_FLAGS).map(|attr| access(attr.qp_access_flags)).transpose()?,
         pkey_index: named(IBV_QP_PKEY_INDEX).map(|attr| attr.pkey_index),
@@ -53,6 +55,37 @@ pub(crate) fn qp_change(attr: &ibv_qp_attr, mask: c_int) -> Result<QpChange, Err
         dest_qp: named(IBV_QP_DEST_QPN).map(|attr| Qpn::new(attr.dest_qp_num)),
         rate_limit: None,
     })
+}
+
+/// The attributes that a change names, and the mask that names them.
+pub(crate) fn qp_change_attr(change: &QpChange) -> (ibv_qp_attr, c_int) {
+    /// Takes a value if there is one, and says so in the mask.
+    fn take<T: Copy>(value: Option<T>, flag: c_int, mask: &mut c_int, zero: T) -> T {
+        *mask |= if value.is_some() { flag } else { 0 };
+        value.unwrap_or(zero)
+    }
+    let mut mask = 0;
+    let mask_ref = &mut mask;
+    let attr = ibv_qp_attr {
+        qp_state: take(change.state.map(state_code), IBV_QP_STATE, mask_ref, 0),
+        path_mtu: take(change.path_mtu.map(mtu_code), IBV_QP_PATH_MTU, mask_ref, 0),
+        qkey: take(change.qkey, IBV_QP_QKEY, mask_ref, 0),
+        rq_psn: take(change.rq_psn.map(Psn::value), IBV_QP_RQ_PSN, mask_ref, 0),
+        sq_psn: take(change.sq_psn.map(Psn::value), IBV_QP_SQ_PSN, mask_ref, 0),
+        dest_qp_num: take(change.dest_qp.map(Qpn::value), IBV_QP_DEST_QPN, mask_ref, 0),
+        qp_access_flags: take(change.access.map(access_flags), IBV_QP_ACCESS_FLAGS, mask_ref, 0),
+        ah_attr: take(change.path.as_ref().map(ah_attr), IBV_QP_AV, mask_ref, ibv_ah_attr::zeroed()),
+        pkey_index: take(change.pkey_index, IBV_QP_PKEY_INDEX, mask_ref, 0),
+        max_rd_atomic: take(change.max_rd_atomic, IBV_QP_MAX_QP_RD_ATOMIC, mask_ref, 0),
+        max_dest_rd_atomic: take(change.max_dest_rd_atomic, IBV_QP_MAX_DEST_RD_ATOMIC, mask_ref, 0),
+        min_rnr_timer: take(change.min_rnr_timer, IBV_QP_MIN_RNR_TIMER, mask_ref, 0),
+        port_num: take(change.port, IBV_QP_PORT, mask_ref, 0),
+        timeout: take(change.timeout, IBV_QP_TIMEOUT, mask_ref, 0),
+        retry_cnt: take(change.retry_count, IBV_QP_RETRY_CNT, mask_ref, 0),
+        rnr_retry: take(change.rnr_retry, IBV_QP_RNR_RETRY, mask_ref, 0),
+        ..ibv_qp_attr::zeroed()
+    };
+    (attr, mask)
 }
 
 /// All attributes, as `ibv_query_qp(3)` gives them.
@@ -129,7 +162,8 @@ pub(crate) fn qp_type_code(qp_type: QpType) -> c_uint {
     }
 }
 
-fn state(code: c_uint) -> Result<QpState, Errno> {
+/// A state of queue pairs.
+pub(crate) fn qp_state(code: c_uint) -> Result<QpState, Errno> {
     match code {
         IBV_QPS_RESET => Ok(QpState::Reset),
         IBV_QPS_INIT => Ok(QpState::Init),
@@ -197,7 +231,6 @@ pub(crate) fn mtu_code(mtu: Mtu) -> c_uint {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::abi::layout::Zeroed;
 
     #[test]
     fn only_named_attributes_are_taken() {
@@ -209,6 +242,33 @@ mod tests {
         let expected =
             QpChange { state: Some(QpState::Rtr), dest_qp: Some(Qpn::new(0x1234)), ..QpChange::default() };
         assert_eq!(change, expected);
+    }
+
+    #[test]
+    fn a_change_survives_the_way_there_and_back() {
+        let to_rtr = QpChange {
+            state: Some(QpState::Rtr),
+            path: Some(nic::verbs::AddressVector { is_global: true, port: 1, ..Default::default() }),
+            path_mtu: Some(Mtu::Mtu2048),
+            dest_qp: Some(Qpn::new(7)),
+            rq_psn: Some(Psn::new(9)),
+            max_dest_rd_atomic: Some(0),
+            min_rnr_timer: Some(12),
+            ..QpChange::default()
+        };
+        let to_rts = QpChange {
+            state: Some(QpState::Rts),
+            sq_psn: Some(Psn::new(5)),
+            timeout: Some(14),
+            retry_count: Some(7),
+            rnr_retry: Some(6),
+            max_rd_atomic: Some(16),
+            ..QpChange::default()
+        };
+        for change in [QpChange::default(), to_rtr, to_rts, nic::cm::connection_init()] {
+            let (attr, mask) = qp_change_attr(&change);
+            assert_eq!(qp_change(&attr, mask), Ok(change));
+        }
     }
 
     #[test]

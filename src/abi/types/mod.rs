@@ -1,4 +1,4 @@
-//! The structures and constants of libibverbs 44, under their C names.
+//! The structures and constants of libibverbs 44 and librdmacm 44, under their C names.
 //!
 //! The list is the headers', not this library's needs: programs lay these structures out, and so the whole of each must
 //! be right. A test has the C compiler check every size, offset and value.
@@ -7,6 +7,7 @@
 #![allow(clippy::upper_case_acronyms)]
 
 pub(crate) mod address;
+pub(crate) mod cm;
 pub(crate) mod completion;
 pub(crate) mod constants;
 pub(crate) mod context;
@@ -27,6 +28,7 @@ mod tests {
 
     const LAYOUTS: &[&[Layout]] = &[
         address::LAYOUTS,
+        cm::LAYOUTS,
         completion::LAYOUTS,
         context::LAYOUTS,
         device::LAYOUTS,
@@ -37,6 +39,12 @@ mod tests {
         receive::LAYOUTS,
         work::LAYOUTS,
     ];
+
+    const CONSTANTS: &[&[(&str, i128)]] = &[cm::CONSTANTS, constants::CONSTANTS];
+
+    fn constants() -> impl Iterator<Item = &'static (&'static str, i128)> {
+        CONSTANTS.iter().copied().flatten()
+    }
 
     fn layouts() -> impl Iterator<Item = &'static Layout> {
         LAYOUTS.iter().copied().flatten()
@@ -57,7 +65,7 @@ mod tests {
                 writeln!(facts, "{} . {name} offset {offset} size {size}", layout.c_type).unwrap();
             }
         }
-        for (name, value) in constants::CONSTANTS {
+        for (name, value) in constants() {
             writeln!(facts, "{name} {value}").unwrap();
         }
         facts
@@ -73,7 +81,7 @@ mod tests {
                 writeln!(lines, "FIELD({c_type}, {});", c_field(field.name)).unwrap();
             }
         }
-        for (name, _) in constants::CONSTANTS {
+        for (name, _) in constants() {
             writeln!(lines, "CONSTANT({name});").unwrap();
         }
         format!(
@@ -85,6 +93,8 @@ mod tests {
             #include <infiniband/verbs.h>
             #include <rdma/ib_user_sa.h>
             #include <rdma/ib_user_verbs.h>
+            #include <rdma/rdma_cma.h>
+            #include <rdma/rsocket.h>
             #define SIZE(t) printf("%s size %zu align %zu\n", #t, sizeof(t), _Alignof(t))
             #define FIELD(t, f) printf("%s . %s offset %zu size %zu\n", #t, #f, offsetof(t, f), sizeof(((t *)0)->f))
             #define CONSTANT(c) printf("%s %lld\n", #c, (long long)c)
@@ -101,7 +111,10 @@ mod tests {
         let compiled =
             Command::new("cc").arg(&source).arg("-o").arg(&program).output().expect("a C compiler");
         let errors = String::from_utf8_lossy(&compiled.stderr);
-        assert!(compiled.status.success(), "are the headers of libibverbs-dev installed?\n{errors}");
+        assert!(
+            compiled.status.success(),
+            "are the headers of libibverbs-dev and librdmacm-dev installed?\n{errors}"
+        );
         let printed = Command::new(&program).output().unwrap();
         let facts_of_c = String::from_utf8(printed.stdout).unwrap();
         let facts_of_rust = facts_of_rust();

@@ -71,7 +71,9 @@ unsafe impl Object for Cq {
 /// # Safety
 ///
 /// `context` is an open device.
-pub(super) unsafe extern "C" fn create_comp_channel(context: *mut ibv_context) -> *mut ibv_comp_channel {
+pub(in crate::abi) unsafe extern "C" fn create_comp_channel(
+    context: *mut ibv_context,
+) -> *mut ibv_comp_channel {
     // SAFETY: the caller passes an open device.
     let device = unsafe { ContextRef::of(context) };
     let channel = CompletionChannel::new().map(|channel| {
@@ -86,7 +88,7 @@ pub(super) unsafe extern "C" fn create_comp_channel(context: *mut ibv_context) -
 /// # Safety
 ///
 /// `channel` is a completion channel.
-pub(super) unsafe extern "C" fn destroy_comp_channel(channel: *mut ibv_comp_channel) -> c_int {
+pub(in crate::abi) unsafe extern "C" fn destroy_comp_channel(channel: *mut ibv_comp_channel) -> c_int {
     // SAFETY: the caller passes a channel.
     if unsafe { Channel::of(channel) }.references().load(Ordering::Relaxed) > 0 {
         return libc::EBUSY;
@@ -109,7 +111,7 @@ pub(super) struct CqInit {
 /// # Safety
 ///
 /// `context` is an open device; `channel` is a channel of it, or null.
-pub(super) unsafe extern "C" fn create_cq(
+pub(in crate::abi) unsafe extern "C" fn create_cq(
     context: *mut ibv_context,
     entries: c_int,
     cq_context: *mut c_void,
@@ -191,7 +193,7 @@ pub(super) unsafe extern "C" fn resize_cq(cq: *mut ibv_cq, entries: c_int) -> c_
 /// # Safety
 ///
 /// `cq` is a completion queue.
-pub(super) unsafe extern "C" fn destroy_cq(cq: *mut ibv_cq) -> c_int {
+pub(in crate::abi) unsafe extern "C" fn destroy_cq(cq: *mut ibv_cq) -> c_int {
     // SAFETY: the caller passes a queue.
     let queue = unsafe { Cq::of(cq) };
     if let Err(error) = queue.context.adapter.destroy_cq(queue.handle) {

@@ -109,6 +109,16 @@ impl ContextRef {
     }
 }
 
+/// The adapter of an open device.
+///
+/// # Safety
+///
+/// `context` is an open device, and is not closed while the result is used.
+pub(in crate::abi) unsafe fn adapter<'a>(context: *mut ibv_context) -> &'a Adapter {
+    // SAFETY: the caller's promises are passed on.
+    unsafe { &ContextRef::of(context).0.as_ref().adapter }
+}
+
 impl PartialEq for ContextRef {
     fn eq(&self, other: &Self) -> bool {
         self.0 == other.0

@@ -47,6 +47,14 @@ impl Device {
         device.as_ref()
     }
 
+    fn open(&'static self) -> Result<*mut ibv_context, Errno> {
+        self.host.open().map(|adapter| Context::hand_out(self, adapter)).map_err(|error| {
+            // A program can only tell its user that the device did not open, not why.
+            eprintln!("softverbs: {error}");
+            error.into()
+        })
+    }
+
     fn new(host: host::Device) -> Self {
         let mut c =
             ibv_device { node_type: IBV_NODE_CA, transport_type: IBV_TRANSPORT_IB, ..ibv_device::zeroed() };
@@ -124,11 +132,12 @@ pub(super) extern "C" fn get_device_index(_device: *mut ibv_device) -> c_int {
 pub(super) unsafe extern "C" fn open_device(device: *mut ibv_device) -> *mut ibv_context {
     // SAFETY: the caller passes a device, and all devices live as long as the process.
     let device: &'static Device = unsafe { Device::of(device) };
-    pointer(device.host.open().map(|adapter| Context::hand_out(device, adapter)).map_err(|error| {
-        // A program can only tell its user that the device did not open, not why.
-        eprintln!("softverbs: {error}");
-        error.into()
-    }))
+    pointer(device.open())
+}
+
+/// Opens the device, if there is one.
+pub(in crate::abi) fn open() -> Result<*mut ibv_context, Errno> {
+    Device::find().ok_or(Errno(libc::ENODEV))?.open()
 }
 
 /// `ibv_close_device(3)`.

@@ -75,7 +75,7 @@ impl Mw {
 /// # Safety
 ///
 /// `context` is an open device.
-pub(super) unsafe extern "C" fn alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
+pub(in crate::abi) unsafe extern "C" fn alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
     // SAFETY: the caller passes an open device.
     let device = unsafe { ContextRef::of(context) };
     let pd = device.adapter.alloc_pd().map(|handle| {

@@ -16,10 +16,18 @@ mod process;
 mod queue_pair;
 mod rates;
 mod receive;
-mod unsupported;
+pub(super) mod unsupported;
 
 pub(crate) use address::Ah;
 pub(crate) use memory::{Mr, Mw};
+
+// What connection management is made of.
+pub(super) use completion::{create_comp_channel, create_cq, destroy_comp_channel, destroy_cq};
+pub(super) use context::adapter;
+pub(super) use device::open;
+pub(super) use memory::alloc_pd;
+pub(super) use queue_pair::{apply, attach_mcast, create_qp_ex, destroy_qp, detach_mcast};
+pub(super) use receive::{create_srq_ex, destroy_srq};
 
 use super::export::{export, export_flag};
 

@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use nic::verbs::{QpInit, QpType};
+use nic::verbs::{QpChange, QpInit, QpType};
 use wire::Qpn;
 
 use super::{
@@ -60,7 +60,7 @@ pub(super) unsafe extern "C" fn create_qp(pd: *mut ibv_pd, attr: *mut ibv_qp_ini
 /// # Safety
 ///
 /// `context` is an open device, `attr` is valid and the objects it names are alive.
-pub(super) unsafe extern "C" fn create_qp_ex(
+pub(in crate::abi) unsafe extern "C" fn create_qp_ex(
     _context: *mut ibv_context,
     attr: *mut ibv_qp_init_attr_ex,
 ) -> *mut ibv_qp {
@@ -164,20 +164,28 @@ pub(super) unsafe extern "C" fn qp_to_qp_ex(qp: *mut ibv_qp) -> *mut ibv_qp_ex {
 /// `qp` is a queue pair and `attr` is valid.
 pub(super) unsafe extern "C" fn modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int) -> c_int {
     // SAFETY: the caller passes a queue pair and attributes.
-    let (pair, attr) = unsafe { (Qp::of(qp), &*attr) };
-    let modify = || -> Result<(), Errno> {
-        let change = qp_change(attr, mask)?;
-        pair.context.adapter.modify_qp(pair.qpn, &change).map_err(|error| match &change.path {
-            Some(path) => path_error(&pair.context, path, error.into()),
-            None => error.into(),
-        })?;
-        if let Some(state) = change.state {
-            // SAFETY: the field is ours to write during a call of the program's that changes it.
-            unsafe { (*qp).state = convert::state_code(state) };
-        }
-        Ok(())
-    };
-    status(modify())
+    let change = unsafe { qp_change(&*attr, mask) };
+    // SAFETY: the caller passes a queue pair.
+    status(change.and_then(|change| unsafe { apply(qp, &change) }))
+}
+
+/// Changes a queue pair.
+///
+/// # Safety
+///
+/// `qp` is a queue pair.
+pub(in crate::abi) unsafe fn apply(qp: *mut ibv_qp, change: &QpChange) -> Result<(), Errno> {
+    // SAFETY: the caller passes a queue pair.
+    let pair = unsafe { Qp::of(qp) };
+    pair.context.adapter.modify_qp(pair.qpn, change).map_err(|error| match &change.path {
+        Some(path) => path_error(&pair.context, path, error.into()),
+        None => error.into(),
+    })?;
+    if let Some(state) = change.state {
+        // SAFETY: the field is ours to write during a call of the program's that changes it.
+        unsafe { (*qp).state = convert::state_code(state) };
+    }
+    Ok(())
 }
 
 /// `ibv_query_qp(3)`: tells every attribute, whatever `mask` asks for.
@@ -221,7 +229,7 @@ pub(super) unsafe extern "C" fn query_qp(
 /// # Safety
 ///
 /// `qp` is a queue pair.
-pub(super) unsafe extern "C" fn destroy_qp(qp: *mut ibv_qp) -> c_int {
+pub(in crate::abi) unsafe extern "C" fn destroy_qp(qp: *mut ibv_qp) -> c_int {
     // SAFETY: the caller passes a queue pair.
     let pair = unsafe { Qp::of(qp) };
     if let Err(error) = pair.context.adapter.destroy_qp(pair.qpn) {
@@ -239,7 +247,11 @@ pub(super) unsafe extern "C" fn destroy_qp(qp: *mut ibv_qp) -> c_int {
 /// # Safety
 ///
 /// `qp` is a queue pair and `group` is valid.
-pub(super) unsafe extern "C" fn attach_mcast(qp: *mut ibv_qp, group: *const ibv_gid, _lid: u16) -> c_int {
+pub(in crate::abi) unsafe extern "C" fn attach_mcast(
+    qp: *mut ibv_qp,
+    group: *const ibv_gid,
+    _lid: u16,
+) -> c_int {
     // SAFETY: the caller passes a queue pair and a GID.
     let (pair, group) = unsafe { (Qp::of(qp), gid(&*group)) };
     status(pair.context.adapter.attach_mcast(pair.qpn, group).map_err(Errno::from))
@@ -250,7 +262,11 @@ pub(super) unsafe extern "C" fn attach_mcast(qp: *mut ibv_qp, group: *const ibv_
 /// # Safety
 ///
 /// As for [`attach_mcast`].
-pub(super) unsafe extern "C" fn detach_mcast(qp: *mut ibv_qp, group: *const ibv_gid, _lid: u16) -> c_int {
+pub(in crate::abi) unsafe extern "C" fn detach_mcast(
+    qp: *mut ibv_qp,
+    group: *const ibv_gid,
+    _lid: u16,
+) -> c_int {
     // SAFETY: the caller passes a queue pair and a GID.
     let (pair, group) = unsafe { (Qp::of(qp), gid(&*group)) };
     status(pair.context.adapter.detach_mcast(pair.qpn, group).map_err(Errno::from))

@@ -65,7 +65,7 @@ pub(super) unsafe extern "C" fn create_srq(pd: *mut ibv_pd, attr: *mut ibv_srq_i
 /// # Safety
 ///
 /// `attr` is valid and the objects it names are alive.
-pub(super) unsafe extern "C" fn create_srq_ex(
+pub(in crate::abi) unsafe extern "C" fn create_srq_ex(
     _context: *mut ibv_context,
     attr: *mut ibv_srq_init_attr_ex,
 ) -> *mut ibv_srq {
@@ -128,7 +128,7 @@ pub(super) unsafe extern "C" fn query_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_
 /// # Safety
 ///
 /// `srq` is a shared receive queue.
-pub(super) unsafe extern "C" fn destroy_srq(srq: *mut ibv_srq) -> c_int {
+pub(in crate::abi) unsafe extern "C" fn destroy_srq(srq: *mut ibv_srq) -> c_int {
     // SAFETY: the caller passes a queue.
     let queue = unsafe { Srq::of(srq) };
     if let Err(error) = queue.context.adapter.destroy_srq(queue.handle) {
