@@ -332,22 +332,6 @@ fn impossible_lengths_and_unknown_interfaces_are_told_with_their_place() {
 }
 
 #[test]
-fn no_damage_makes_it_crash() {
-    let directory = TempDir::new().unwrap();
-    let path = directory.path().join("x.pcapng");
-    write_pcapng(&path, Endianness::Big, 6, 1_000_000, &packets(2));
-    let whole = fs::read(&path).unwrap();
-    for at in 0..whole.len().min(92) {
-        let mut bytes = whole.clone();
-        bytes[at] ^= 0xFF;
-        fs::write(&path, &bytes).unwrap();
-        let output = dump(&["--summary"], &path);
-        assert!(matches!(output.status.code(), Some(0 | 1)), "byte {at}: {output:?}");
-        assert!(!stderr(&output).contains("panicked"), "byte {at}: {output:?}");
-    }
-}
-
-#[test]
 fn standard_input_and_a_reader_that_stops_are_fine() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_softverbs"))
         .args(["dump", "-"])

@@ -368,7 +368,7 @@ impl<R: Read> Window<R> {
         self.start = 0;
         while self.buffer.len() < needed {
             let filled = self.buffer.len();
-            self.buffer.resize(needed.max(filled + CHUNK), 0);
+            self.buffer.resize(filled + CHUNK, 0);
             let read = self.input.read(&mut self.buffer[filled..]);
             self.buffer.truncate(filled + read.as_ref().map_or(0, |read| *read));
             match read {
@@ -396,5 +396,80 @@ impl<R> Window<R> {
 
     fn damage(&self, kind: DamageKind) -> Damage {
         Damage { offset: self.offset, kind }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pcap_file::pcap::{PcapPacket, PcapWriter};
+    use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketBlock;
+    use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionBlock;
+    use pcap_file::pcapng::{PcapNgBlock, PcapNgWriter};
+
+    use super::*;
+
+    fn pcap() -> Vec<u8> {
+        let mut writer = PcapWriter::new(Vec::new()).unwrap();
+        for length in [60, 0, 61] {
+            let data = vec![7; length];
+            writer.write_packet(&PcapPacket::new(Duration::ZERO, length as u32, &data)).unwrap();
+        }
+        writer.into_writer()
+    }
+
+    fn pcapng(endianness: Endianness) -> Vec<u8> {
+        let mut writer = PcapNgWriter::with_endianness(Vec::new(), endianness).unwrap();
+        let options =
+            vec![InterfaceDescriptionOption::IfTsResol(9), InterfaceDescriptionOption::IfTsOffset(1)];
+        let interface = InterfaceDescriptionBlock { linktype: DataLink::ETHERNET, snaplen: 0, options };
+        writer.write_block(&interface.into_block()).unwrap();
+        for length in [60, 0, 61] {
+            let packet = EnhancedPacketBlock {
+                interface_id: 0,
+                timestamp: Duration::from_nanos(5),
+                original_len: length as u32,
+                data: vec![7; length].into(),
+                options: Vec::new(),
+            };
+            writer.write_block(&packet.into_block()).unwrap();
+        }
+        writer.into_inner()
+    }
+
+    /// How many packets a file has, and how many of its places are damaged.
+    fn read(bytes: &[u8]) -> (usize, usize) {
+        let Ok(mut reader) = CaptureReader::new(bytes) else { return (0, 1) };
+        let (mut packets, mut damaged) = (0, 0);
+        while let Some(record) = reader.next_record() {
+            match record {
+                Ok(_) => packets += 1,
+                Err(_) => damaged += 1,
+            }
+        }
+        (packets, damaged)
+    }
+
+    #[test]
+    fn reading_survives_any_damage_and_ends() {
+        for whole in [pcap(), pcapng(Endianness::Little), pcapng(Endianness::Big)] {
+            assert_eq!(read(&whole), (3, 0));
+            for at in 0..whole.len() {
+                for flip in [1, 0x80, 0xFF] {
+                    let mut bytes = whole.clone();
+                    bytes[at] ^= flip;
+                    let (packets, damaged) = read(&bytes);
+                    assert!(packets <= 3 && damaged <= 3, "byte {at}");
+                }
+                assert!(read(&whole[..at]).0 <= 3);
+            }
+        }
+    }
+
+    #[test]
+    fn times_have_the_unit_and_offset_of_their_interface() {
+        let whole = pcapng(Endianness::Big);
+        let mut reader = CaptureReader::new(&whole[..]).unwrap();
+        let first = reader.next_record().unwrap().unwrap();
+        assert_eq!(first.time, Some(Duration::new(1, 5)));
     }
 }

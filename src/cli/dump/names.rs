@@ -11,7 +11,7 @@ pub fn opcode(opcode: Opcode) -> Cow<'static, str> {
         return "CNP".into();
     }
     match (service(opcode.service), operation(opcode.operation)) {
-        (Some(service), Some(operation)) => format!("{service} {operation}").into(),
+        (Some(service), Some(operation)) if opcode.is_known() => format!("{service} {operation}").into(),
         _ => format!("opcode {:#04x}", opcode.byte()).into(),
     }
 }
