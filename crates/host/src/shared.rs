@@ -1,7 +1,7 @@
 //! What the threads of a process share of an open adapter.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use io::udp::UdpSocket;
 use nic::Instant;
@@ -20,7 +20,7 @@ pub(crate) struct Shared {
     /// The link's socket, to sleep on without the lock.
     pub(crate) socket: Arc<UdpSocket>,
     /// Where datagrams of connection management arrive, once somebody has asked for them.
-    mads: Mutex<Option<Arc<MadChannel>>>,
+    mads: OnceLock<Arc<MadChannel>>,
     pub(crate) async_events: Arc<Channel<AsyncEvent>>,
     pub(crate) limits: Limits,
     /// The clock's zero, in nanoseconds of the monotonic clock.
@@ -43,7 +43,7 @@ impl Shared {
         let shared = Arc::new(Self {
             engine: Mutex::new(engine),
             socket,
-            mads: Mutex::new(None),
+            mads: OnceLock::new(),
             async_events,
             limits,
             epoch: io::clock::now_ns(),
@@ -99,15 +99,16 @@ impl Shared {
     }
 
     /// Where datagrams of connection management arrive, while the service is there.
-    pub(crate) fn mads(&self) -> Option<Arc<MadChannel>> {
-        let mads = self.mads.lock().unwrap_or_else(PoisonError::into_inner);
-        mads.clone().filter(|mads| !mads.is_closed())
+    pub(crate) fn mads(&self) -> Option<&MadChannel> {
+        self.mads.get().map(Arc::as_ref).filter(|mads| !mads.is_closed())
     }
 
-    /// Has the worker wait for datagrams of connection management too.
-    pub(crate) fn set_mads(&self, mads: Arc<MadChannel>) {
-        *self.mads.lock().unwrap_or_else(PoisonError::into_inner) = Some(mads);
+    /// Has the worker wait for datagrams of connection management too; returns the channel that was first
+    /// given. To be called under the engine's lock, which a fork holds.
+    pub(crate) fn wait_for_mads(&self, mads: MadChannel) -> Arc<MadChannel> {
+        let mads = Arc::clone(self.mads.get_or_init(|| Arc::new(mads)));
         self.alarm.ring();
+        mads
     }
 
     /// Ends the worker and the traffic. When this returns no registered memory is accessed any more.

@@ -175,8 +175,7 @@ fn run(shared: &Shared) {
             Mode::Nap => Some(now + NAP),
             Mode::Listen => sleep_until(shared, &habit, now),
         };
-        let mads = shared.mads();
-        let news = shared.alarm.sleep(&shared.socket, watch.as_ref(), mads.as_deref(), mode, now, until);
+        let news = shared.alarm.sleep(&shared.socket, watch.as_ref(), shared.mads(), mode, now, until);
         if news.addresses {
             follow_addresses(shared, watch.as_ref());
         }

@@ -51,25 +51,22 @@ impl ConnectionManager {
             return Ok(manager);
         }
         let lease = manager.lease()?;
-        let mads = Arc::new(MadChannel::new(lease.open_mad_channel()?));
+        // Another thread may be faster, but it gets the same channel.
+        let mads = MadChannel::new(lease.open_mad_channel()?);
         let mut engine = adapter.shared().enter();
-        // Another thread may have been faster; the channel of the last one who asked is the good one.
-        match &mut engine.cm {
-            Some(side) => side.replace_mads(Arc::clone(&mads)),
-            none => {
-                let config = CmConfig {
-                    id_suffix: u32::from(lease.slot()),
-                    id_suffix_bits: SUFFIX_BITS,
-                    seed: crate::device::seed(),
-                    ca_guid: crate::device::machine_guid(),
-                    mtu: Mtu::Mtu4096,
-                    ..CmConfig::default()
-                };
-                *none = Some(Box::new(CmSide::new(Cm::new(config), Arc::clone(&mads))));
-            }
+        if engine.cm.is_none() {
+            let config = CmConfig {
+                id_suffix: u32::from(lease.slot()),
+                id_suffix_bits: SUFFIX_BITS,
+                seed: crate::device::seed(),
+                ca_guid: crate::device::machine_guid(),
+                mtu: Mtu::Mtu4096,
+                ..CmConfig::default()
+            };
+            let mads = adapter.shared().wait_for_mads(mads);
+            engine.cm = Some(Box::new(CmSide::new(Cm::new(config), mads)));
         }
         drop(engine);
-        adapter.shared().set_mads(mads);
         Ok(manager)
     }
 

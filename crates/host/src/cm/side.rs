@@ -14,9 +14,6 @@ use super::Reporter;
 use crate::gids::Gids;
 use crate::slot::{Forwarded, MAX_FORWARDED};
 
-/// Datagrams taken at once; more wait for the next round.
-const BATCH: usize = 256;
-
 /// Where the datagrams for this program arrive.
 #[derive(Debug)]
 pub(crate) struct MadChannel {
@@ -34,21 +31,17 @@ impl MadChannel {
         self.is_closed.load(Ordering::Relaxed)
     }
 
-    fn receive(&self) -> Option<Forwarded> {
-        let mut buffer = [0; MAX_FORWARDED];
-        loop {
-            match self.channel.receive(&mut buffer) {
-                Ok(Received::Message(length, _)) => {
-                    let forwarded = Forwarded::parse(&buffer[..length]);
-                    if forwarded.is_some() {
-                        return forwarded;
-                    }
-                }
-                Ok(Received::Nothing) => return None,
-                Ok(Received::Closed) | Err(_) => {
-                    self.is_closed.store(true, Ordering::Relaxed);
-                    return None;
-                }
+    /// Takes one message, and hands over the datagrams in it. False if there was none.
+    fn receive(&self, buffer: &mut [u8], take: impl FnMut(Forwarded)) -> bool {
+        match self.channel.receive(buffer) {
+            Ok(Received::Message(length, _)) => {
+                Forwarded::parse_bundle(&buffer[..length]).for_each(take);
+                true
+            }
+            Ok(Received::Nothing) => false,
+            Ok(Received::Closed) | Err(_) => {
+                self.is_closed.store(true, Ordering::Relaxed);
+                false
             }
         }
     }
@@ -68,16 +61,20 @@ pub(crate) struct CmSide {
     connections: BTreeMap<CmId, Reporter>,
     listeners: BTreeMap<ListenerId, Reporter>,
     psn: Psn,
+    /// What a message is received into.
+    buffer: Box<[u8]>,
 }
 
 impl CmSide {
     pub(super) fn new(cm: Cm, mads: Arc<MadChannel>) -> Self {
-        Self { cm, mads, connections: BTreeMap::new(), listeners: BTreeMap::new(), psn: Psn::ZERO }
-    }
-
-    /// The datagrams arrive elsewhere from now on.
-    pub(super) fn replace_mads(&mut self, mads: Arc<MadChannel>) {
-        self.mads = mads;
+        Self {
+            cm,
+            mads,
+            connections: BTreeMap::new(),
+            listeners: BTreeMap::new(),
+            psn: Psn::ZERO,
+            buffer: vec![0; MAX_FORWARDED].into(),
+        }
     }
 
     /// How many connections the program has a name for.
@@ -90,19 +87,16 @@ impl CmSide {
         !self.mads.is_closed()
     }
 
-    /// Takes what the service has passed on. True if there was anything.
+    /// Takes one message of what the service has passed on. True if there was anything.
     pub(crate) fn receive(&mut self, now: Instant, gids: &Gids) -> bool {
-        let mut received = 0;
-        while received < BATCH
-            && let Some(Forwarded { arrival, interface, mad }) = self.mads.receive()
-        {
-            received += 1;
+        let Self { cm, mads, buffer, .. } = self;
+        let take = |Forwarded { arrival, interface, mad }: Forwarded| {
             // An address that came and went again meanwhile: the peer asks again, or gives up.
             if let Some(index) = gids.index_of(arrival.destination, interface) {
-                self.cm.handle_mad(now, &arrival, index, &mad);
+                cm.handle_mad(now, &arrival, index, &mad);
             }
-        }
-        received > 0
+        };
+        mads.receive(buffer, take)
     }
 
     /// Does what is due.

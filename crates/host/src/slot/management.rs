@@ -51,8 +51,8 @@ pub(super) struct Management {
 /// A program that connects.
 #[derive(Debug, Default)]
 struct Program {
-    /// Where its datagrams go.
-    mads: Option<Channel>,
+    /// Where its datagrams go, and where it receives them, which it may ask for again.
+    mads: Option<(Channel, Channel)>,
     /// Its ports, by what it calls them.
     ports: BTreeMap<u32, Bind>,
 }
@@ -120,18 +120,28 @@ impl Management {
                 arrived.push(Forwarded { arrival: *arrival, interface, mad });
             }
         });
-        for forwarded in &arrived {
-            self.pass_on(now, forwarded);
+        let mut bundles: BTreeMap<u8, Vec<Forwarded>> = BTreeMap::new();
+        for forwarded in arrived {
+            if let Some(program) = self.route(now, &forwarded) {
+                bundles.entry(program).or_default().push(forwarded);
+            }
         }
+        bundles.iter().for_each(|(&program, datagrams)| self.pass_on(program, datagrams));
     }
 
-    fn pass_on(&mut self, now: Instant, forwarded: &Forwarded) {
+    /// The slot of the program that a datagram is for.
+    fn route(&mut self, now: Instant, forwarded: &Forwarded) -> Option<u8> {
         let Forwarded { arrival, interface, mad } = forwarded;
-        let Some(index) = self.link.gids().index_of(arrival.destination, *interface) else { return };
-        let Some(program) = self.board.route(now, arrival, index, mad) else { return };
-        let mads = self.programs.get(&(program as u8)).and_then(|program| program.mads.as_ref());
-        if mads.is_none_or(|mads| mads.send(&forwarded.emit(), &[]).is_err()) {
-            self.dropped += 1;
+        let index = self.link.gids().index_of(arrival.destination, *interface)?;
+        self.board.route(now, arrival, index, mad).map(|program| program as u8)
+    }
+
+    fn pass_on(&mut self, program: u8, datagrams: &[Forwarded]) {
+        let mads = self.programs.get(&program).and_then(|program| program.mads.as_ref());
+        for (message, count) in Forwarded::bundle(datagrams) {
+            if mads.is_none_or(|(ours, _)| ours.send(&message, &[]).is_err()) {
+                self.dropped += count as u64;
+            }
         }
     }
 
@@ -183,10 +193,12 @@ impl Management {
     }
 
     fn open(&mut self, slot: u8, lease: &Channel) -> io::Result<()> {
-        let (ours, theirs) = Channel::pair()?;
-        lease.send(&Answer::Done.emit(), &[theirs.as_fd()])?;
-        self.programs.entry(slot).or_default().mads = Some(ours);
-        Ok(())
+        let mads = &mut self.programs.entry(slot).or_default().mads;
+        let (_, theirs) = match mads {
+            Some(pair) => pair,
+            none => none.insert(Channel::pair()?),
+        };
+        lease.send(&Answer::Done.emit(), &[theirs.as_fd()])
     }
 
     fn reserve(&mut self, slot: u8, lease: &Channel, token: u32, bind: Bind) -> Result<u16, Denial> {

@@ -208,11 +208,29 @@ pub(crate) struct Forwarded {
 }
 
 /// The length of one.
-pub(crate) const MAX_FORWARDED: usize = 4 + 2 + 32 + CmMad::LEN;
+const FORWARDED_LEN: usize = 4 + 2 + 32 + CmMad::LEN;
+
+/// Datagrams in one message, at most.
+const MAX_BUNDLE: usize = 64;
+
+/// The largest message of them.
+pub(crate) const MAX_FORWARDED: usize = MAX_BUNDLE * FORWARDED_LEN;
 
 impl Forwarded {
-    pub(super) fn emit(&self) -> [u8; MAX_FORWARDED] {
-        let mut out = [0; MAX_FORWARDED];
+    /// The messages that carry these datagrams, with how many are in each.
+    pub(super) fn bundle(datagrams: &[Self]) -> impl Iterator<Item = (Vec<u8>, usize)> {
+        datagrams
+            .chunks(MAX_BUNDLE)
+            .map(|bundle| (bundle.iter().flat_map(Self::emit).collect(), bundle.len()))
+    }
+
+    /// The datagrams in a message.
+    pub(crate) fn parse_bundle(message: &[u8]) -> impl Iterator<Item = Self> {
+        message.chunks(FORWARDED_LEN).filter_map(Self::parse)
+    }
+
+    fn emit(&self) -> [u8; FORWARDED_LEN] {
+        let mut out = [0; FORWARDED_LEN];
         out[..4].copy_from_slice(&self.interface.to_le_bytes());
         out[4] = self.arrival.traffic_class;
         out[5] = self.arrival.hop_limit;
@@ -222,7 +240,7 @@ impl Forwarded {
         out
     }
 
-    pub(crate) fn parse(message: &[u8]) -> Option<Self> {
+    fn parse(message: &[u8]) -> Option<Self> {
         let mut reader = Reader(message);
         let interface = u32::from_le_bytes(reader.take()?);
         let [traffic_class, hop_limit] = reader.take()?;
@@ -322,8 +340,15 @@ mod tests {
         let (source, destination) = (ip("10.0.0.1"), ip("fe80::7"));
         let arrival = Arrival { source, destination, traffic_class: 3, hop_limit: 64 };
         let forwarded = Forwarded { arrival, interface: 5, mad: [0xA5; CmMad::LEN] };
-        assert_eq!(Forwarded::parse(&forwarded.emit()), Some(forwarded));
-        assert_eq!(Forwarded::parse(&forwarded.emit()[1..]), None);
+        for count in [1, MAX_BUNDLE, MAX_BUNDLE + 1] {
+            let datagrams = vec![forwarded; count];
+            let messages: Vec<_> = Forwarded::bundle(&datagrams).collect();
+            assert!(messages.iter().all(|(message, _)| message.len() <= MAX_FORWARDED));
+            let parsed: Vec<_> =
+                messages.iter().flat_map(|(message, _)| Forwarded::parse_bundle(message)).collect();
+            assert_eq!(parsed, datagrams);
+        }
+        assert_eq!(Forwarded::parse_bundle(&forwarded.emit()[1..]).count(), 0);
     }
 
     #[test]
