@@ -606,3 +606,66 @@ fn where_there_is_no_way_nobody_is_asked() {
     assert!(resolve("127.0.0.1", Some("10.99.99.99")).is_err());
     assert!(resolve("127.0.0.1", Some("::1")).is_err());
 }
+
+#[test]
+fn a_child_that_goes_on_has_the_listener() {
+    let server = Program::new();
+    let (port, _) = server.listen(0);
+    let (mut to_child, from_parent) = std::os::unix::net::UnixStream::pair().unwrap();
+    // The life of a daemon: the parent listens, forks and goes; the child serves.
+    // SAFETY: this child forks again and exits, as daemons do.
+    let parent = unsafe { libc::fork() };
+    if parent == 0 {
+        // SAFETY: the grandchild uses the adapter, which is made to survive this, and exits.
+        if unsafe { libc::fork() } == 0 {
+            let result = std::panic::catch_unwind(|| {
+                // What it calls first makes the adapter its own.
+                assert_eq!(server.cm.owned(), 0);
+                std::io::Write::write_all(&mut &from_parent, &[1]).unwrap();
+                let request = server.request();
+                server.accept(request.id);
+                assert!(matches!(server.next().event, CmEvent::Established { .. }));
+                server.disconnected(request.id);
+            });
+            std::io::Write::write_all(&mut &from_parent, &[u8::from(result.is_ok())]).unwrap();
+        }
+        // SAFETY: ends a child without its parent's exit handlers.
+        unsafe { libc::_exit(0) };
+    }
+    let mut ready = [0; 1];
+    std::io::Read::read_exact(&mut to_child, &mut ready).unwrap();
+    let client = Program::new();
+    let qpn = client.queue_pair();
+    let id = client.connect(port.number(), qpn, 0, &[]);
+    assert!(matches!(client.next().event, CmEvent::Reply(_)));
+    client.establish(id, qpn);
+    client.cm.disconnect(id, &[]).unwrap();
+    client.disconnected(id);
+    std::io::Read::read_exact(&mut to_child, &mut ready).unwrap();
+    assert_eq!(ready, [1]);
+    // SAFETY: a child of ours.
+    unsafe { libc::waitpid(parent, std::ptr::null_mut(), 0) };
+    // Here the adapter is cut off.
+    assert!(server.reserve(0).is_err());
+}
+
+#[test]
+fn a_program_that_looks_away_does_not_hold_up_the_others() {
+    const REQUESTS: u64 = 3_000;
+    let (sleeper, server, client) = (Program::new(), Program::new(), Program::new());
+    let (ignored, _) = sleeper.listen(0);
+    let (port, _) = server.listen(0);
+    // More than its backlog: what exceeds that is dropped, and asked again.
+    let flood: Vec<CmId> =
+        (0..REQUESTS).map(|token| client.connect(ignored.number(), Qpn::new(9), token, &[])).collect();
+    let other = Program::new();
+    let qpn = other.queue_pair();
+    let id = other.connect(port.number(), qpn, 0, &[]);
+    let request = server.request();
+    server.accept(request.id);
+    assert!(matches!(other.next().event, CmEvent::Reply(_)));
+    other.establish(id, qpn);
+    assert!(matches!(server.next().event, CmEvent::Established { .. }));
+    assert!(sleeper.cm.owned() < REQUESTS as usize, "the backlog is bounded");
+    client.settle(&flood);
+}
