@@ -14,7 +14,7 @@ use anyhow::{Context, bail};
 const FILE: &str = "libsoftverbs.so";
 
 /// The names under which programs look for it.
-const NAMES: [&str; 2] = ["libibverbs.so.1", "librdmacm.so.1"];
+pub const NAMES: [&str; 2] = ["libibverbs.so.1", "librdmacm.so.1"];
 
 /// Our library.
 #[derive(Debug)]

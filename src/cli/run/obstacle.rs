@@ -12,6 +12,7 @@ use object::elf::{self, FileHeader64};
 use object::endian::Endianness;
 use object::read::elf::{Dyn, FileHeader, ProgramHeader};
 
+use super::library::NAMES;
 use super::program::Program;
 
 /// The machine that this program, and so our library, is built for.
@@ -19,9 +20,6 @@ use super::program::Program;
 const OUR_MACHINE: u16 = elf::EM_X86_64;
 #[cfg(target_arch = "aarch64")]
 const OUR_MACHINE: u16 = elf::EM_AARCH64;
-
-/// The library that ours stands in for.
-const REPLACED: &str = "libibverbs.so.1";
 
 /// Something that keeps our library out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,7 +117,7 @@ fn in_file(path: &Path, bytes: &[u8]) -> Option<Obstacle> {
     fixed_search_path(endian, segments, bytes)
         .iter()
         .map(|directory| directory.replace("$ORIGIN", &origin(path)).replace("${ORIGIN}", &origin(path)))
-        .map(|directory| Path::new(&directory).join(REPLACED))
+        .flat_map(|directory| NAMES.map(|name| Path::new(&directory).join(name)))
         .find(|library| library.exists())
         .map(Obstacle::OwnLibrary)
 }
