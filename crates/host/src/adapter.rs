@@ -98,9 +98,10 @@ impl Adapter {
         self.look(|engine| engine.nic.gid(index))
     }
 
-    /// The port's state, and the largest MTU of its interfaces.
+    /// The port's state, and the largest path MTU with which every peer can be reached. A connection may
+    /// ask for more, and gets what the route to its peer carries.
     pub fn port(&self) -> (PortState, Mtu) {
-        self.look(|engine| engine.nic.port())
+        self.look(|engine| (engine.nic.port().0, engine.link().active_mtu()))
     }
 
     /// Nanoseconds of the adapter's clock, which completions are stamped with.
@@ -323,6 +324,7 @@ impl Adapter {
     /// Calls a verb that neither sends nor receives.
     fn look<R>(&self, verb: impl FnOnce(&mut Engine) -> R) -> R {
         let mut engine = self.shared.enter();
+        engine.send_deferred(|| self.shared.now());
         let result = verb(&mut engine);
         engine.dispatch_events();
         result
@@ -332,6 +334,7 @@ impl Adapter {
     pub(crate) fn serve<R>(&self, verb: impl FnOnce(&mut Engine, Instant) -> R) -> R {
         let mut engine = self.shared.enter();
         let now = self.shared.now();
+        engine.send_deferred(|| now);
         let result = verb(&mut engine, now);
         engine.transmit(now);
         engine.dispatch_events();

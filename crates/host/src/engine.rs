@@ -131,6 +131,14 @@ impl Engine {
         self.pace.on_transmit(now);
     }
 
+    /// Sends what waits for company, because the program turned to something else: perhaps it ends the
+    /// queue pair that owes an answer.
+    pub(crate) fn send_deferred(&mut self, now: impl FnOnce() -> Instant) {
+        if self.pace.due().is_some() {
+            self.transmit(now());
+        }
+    }
+
     /// When [`Engine::progress`] wants to be called, if nothing arrives.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         let cm = self.cm.as_ref().and_then(|cm| cm.poll_timeout());

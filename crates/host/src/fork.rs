@@ -193,10 +193,20 @@ pub(crate) fn register(shared: &Arc<Shared>) {
     // SAFETY: the handlers take no arguments, and stay in memory: the library is never unloaded.
     HANDLERS.call_once(|| unsafe {
         libc::pthread_atfork(Some(before), Some(after_in_parent), Some(after_in_child));
+        libc::atexit(at_exit);
     });
     let mut adapters = ADAPTERS.lock().unwrap_or_else(PoisonError::into_inner);
     adapters.retain(|adapter| adapter.strong_count() > 0);
     adapters.push(Arc::downgrade(shared));
+}
+
+/// A program may exit right after the completion that it waited for, owing its peer the answer.
+extern "C" fn at_exit() {
+    let adapters: Vec<Arc<Shared>> = match ADAPTERS.try_lock() {
+        Ok(list) => list.iter().filter_map(Weak::upgrade).collect(),
+        Err(_) => return,
+    };
+    adapters.iter().for_each(|adapter| adapter.send_deferred());
 }
 
 unsafe extern "C" fn before() {

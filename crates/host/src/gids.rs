@@ -18,12 +18,21 @@ pub const GID_TABLE_LENGTH: usize = 64;
 #[derive(Debug, Default)]
 pub(crate) struct Gids {
     entries: Vec<Option<GidEntry>>,
+    /// Bytes of the largest IP packet that all interfaces carry, loopback aside if there are others.
+    mtu: u32,
 }
 
 impl Gids {
     /// Reads the machine's addresses; returns the entries that changed.
     pub(crate) fn refresh(&mut self) -> std::io::Result<Vec<(u8, Option<GidEntry>)>> {
-        Ok(self.update(&ranked(&io::interfaces::interfaces()?)))
+        let interfaces = io::interfaces::interfaces()?;
+        self.mtu = smallest_mtu(&interfaces);
+        Ok(self.update(&ranked(&interfaces)))
+    }
+
+    /// Bytes of the largest IP packet that all interfaces carry, loopback aside if there are others.
+    pub(crate) fn mtu(&self) -> u32 {
+        self.mtu
     }
 
     /// The interface of an entry; 0 if there is none.
@@ -93,6 +102,16 @@ fn ranked(interfaces: &[Interface]) -> Vec<GidEntry> {
     }
     all.sort_by_key(|&(rank, _)| rank);
     all.into_iter().map(|(_, entry)| entry).collect()
+}
+
+/// The smallest MTU of the interfaces to other machines; of loopback, if there is no other.
+fn smallest_mtu(interfaces: &[Interface]) -> u32 {
+    let usable = |interface: &&Interface| interface.up && !interface.addresses.is_empty();
+    let mtu_of = |loopback: bool| {
+        let kind = interfaces.iter().filter(usable).filter(|interface| interface.loopback == loopback);
+        kind.map(|interface| interface.mtu).min()
+    };
+    mtu_of(false).or_else(|| mtu_of(true)).unwrap_or(0)
 }
 
 fn rank(interface: &Interface, address: &InterfaceAddress) -> u8 {

@@ -114,8 +114,20 @@ impl Shared {
     /// Ends the worker and the traffic. When this returns no registered memory is accessed any more.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
-        self.lock().link().cut();
+        let mut engine = self.lock();
+        engine.send_deferred(|| self.now());
+        engine.link().cut();
+        drop(engine);
         self.alarm.ring();
+    }
+
+    /// Sends what waits for company, before the process exits; not if a thread is at work in the adapter.
+    pub(crate) fn send_deferred(&self) {
+        if let Some(mut engine) = self.try_lock()
+            && !self.ownership.is_lost()
+        {
+            engine.send_deferred(|| self.now());
+        }
     }
 
     pub(crate) fn is_closed(&self) -> bool {

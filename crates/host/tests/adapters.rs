@@ -166,3 +166,21 @@ fn the_port_follows_the_addresses_of_the_machine() {
     );
     assert!(a.adapter.gid(0).is_some());
 }
+
+#[test]
+fn an_answer_that_waits_for_company_is_sent_before_its_queue_pair_ends() {
+    for ending in [QpState::Reset, QpState::Error] {
+        let (a, b) = connected(QpType::Rc);
+        b.post_recv(0, 64);
+        a.send(SendOperation::Send, 0, 64);
+        assert_eq!(b.wait().status, Status::Success);
+        b.adapter.modify_qp(b.qpn, &QpChange { state: Some(ending), ..QpChange::default() }).unwrap();
+        assert_eq!(a.wait().status, Status::Success);
+    }
+    let (a, b) = connected(QpType::Rc);
+    b.post_recv(0, 64);
+    a.send(SendOperation::Send, 0, 64);
+    assert_eq!(b.wait().status, Status::Success);
+    drop(b);
+    assert_eq!(a.wait().status, Status::Success);
+}

@@ -103,6 +103,11 @@ impl Link {
         !self.gids.interfaces().is_empty()
     }
 
+    /// The largest path MTU with which every peer can be reached.
+    pub(crate) fn active_mtu(&self) -> Mtu {
+        Mtu::fitting(self.gids.mtu().saturating_sub(OVERHEAD))
+    }
+
     /// Reads the machine's addresses anew; returns the changed entries of the GID table.
     pub(crate) fn refresh_gids(&mut self) -> std::io::Result<Vec<(u8, Option<GidEntry>)>> {
         self.gids.refresh()
