@@ -167,6 +167,7 @@ impl<M: Memory> Nic<M> {
             counters: &mut self.counters,
             port: &self.port,
             config: &self.config,
+            has_lost_completion: false,
         };
         (&mut self.qps, env, &mut self.schedule)
     }

@@ -49,9 +49,9 @@ impl<T> Table<T> {
         Self { slots: Vec::new(), live: 0, limit: limit as usize, numbers, next }
     }
 
-    /// Objects numbered from 1.
+    /// At most `limit` objects, numbered from 1; or fewer, if there are not numbers enough.
     pub fn with_limit(limit: u32) -> Self {
-        Self::new(limit, 1..=u32::MAX, 0)
+        Self::new(limit.min(u32::MAX / 4), 1..=u32::MAX, 0)
     }
 
     /// How many objects there are.

@@ -182,7 +182,7 @@ pub(crate) fn receive<M: Memory>(
         return true;
     };
     let network = network_header(arrival, headers, payload.len());
-    let pd = connection.pd();
+    let pd = env.receive_pd(connection);
     let placed = scatter::scatter(env.keys, env.memory, pd, &receive.sges, 0, Payload::Bytes(&network))
         .and_then(|()| scatter::scatter(env.keys, env.memory, pd, &receive.sges, GRH_SPACE, payload));
     let status = placed.map_or_else(scatter::ScatterError::status, |()| Status::Success);

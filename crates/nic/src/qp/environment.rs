@@ -12,7 +12,7 @@ use crate::port::Port;
 use crate::receive::{Receive, ReceiveQueue};
 use crate::srq::SrqTable;
 use crate::time::Instant;
-use crate::verbs::{AsyncEvent, Completion, Cq, Event, Status};
+use crate::verbs::{AsyncEvent, Completion, Cq, Event, Pd, Status};
 
 /// What a queue pair's machines work with beside their own state.
 #[derive(Debug)]
@@ -35,14 +35,15 @@ pub(crate) struct Environment<'a, M> {
     pub port: &'a Port,
     /// What the adapter was made with.
     pub config: &'a Config,
+    /// Whether a completion was lost because its queue is full or dead.
+    pub has_lost_completion: bool,
 }
 
 impl<M> Environment<'_, M> {
     /// Puts a completion on a queue; `solicited` if the sender asked for an event.
     pub fn complete(&mut self, cq: Cq, mut completion: Completion, solicited: bool) {
         completion.timestamp = self.now.as_picos() / 1_000;
-        // An overrun is told by an event of the queue; it is not the request's fault.
-        self.cqs.push(cq, completion, solicited, self.events);
+        self.has_lost_completion |= !self.cqs.push(cq, completion, solicited, self.events);
     }
 
     /// Completes a send request, in silence if it succeeded and was not to be signaled.
@@ -65,6 +66,12 @@ impl<M> Environment<'_, M> {
             Some(srq) => self.srqs.take(srq, self.events),
             None => receives.take(),
         }
+    }
+
+    /// The protection domain of a queue pair's receives: a shared queue has its own (IBTA 10.2.9.1).
+    pub fn receive_pd(&self, connection: Connection<'_>) -> Pd {
+        let shared = connection.attributes.init.srq.and_then(|srq| self.srqs.pd(srq));
+        shared.unwrap_or(connection.pd())
     }
 
     /// Whether there is a next receive and it takes `length` bytes.

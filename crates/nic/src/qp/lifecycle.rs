@@ -49,6 +49,9 @@ impl QueuePair {
         if let Some(breach) = self.transport.take_breach() {
             self.on_breach(env, breach);
         }
+        if env.has_lost_completion {
+            self.on_lost_completion(env);
+        }
     }
 
     /// Ends the queue pair's work: both queues are flushed.
@@ -107,6 +110,17 @@ impl QueuePair {
             Breach::Receive => {}
         }
         self.enter_error(env);
+    }
+
+    /// A completion queue overran, so that no completion can tell how requests end any more (IBTA 9.9.3:
+    /// a fault of class G).
+    fn on_lost_completion<M: Memory>(&mut self, env: &mut Environment<'_, M>) {
+        if self.state() != QpState::Error {
+            env.raise(AsyncEvent::QpFatal(self.qpn));
+            self.transport.silence();
+            self.enter_error(env);
+        }
+        env.has_lost_completion = false;
     }
 
     fn resolve_route<M>(&mut self, env: &Environment<'_, M>) {

@@ -372,7 +372,7 @@ impl Side {
         Self { nic, pd, send_cq, recv_cq, mr, key: lkey, gid, qpn: Qpn::default() }
     }
 
-    fn create_qp(&mut self, setup: &Setup) -> Option<Srq> {
+    pub fn create_qp(&mut self, setup: &Setup) -> Option<Srq> {
         let attributes = SrqAttributes { max_wr: 256, max_sge: 4, limit: 0 };
         let srq = setup.srq.then(|| self.nic.create_srq(self.pd, attributes).unwrap().0);
         let init = QpInit {

@@ -142,15 +142,15 @@ impl Inbound {
         let Message::Send { receive, received } = &mut self.message else {
             return Err(Refusal::InvalidRequest);
         };
-        let (pd, length) = (connection.pd(), payload.len() as u32);
-        scatter::scatter(env.keys, env.memory, pd, &receive.sges, *received, payload)?;
+        let (receive_pd, length) = (env.receive_pd(connection), payload.len() as u32);
+        scatter::scatter(env.keys, env.memory, receive_pd, &receive.sges, *received, payload)?;
         // It fitted into elements whose lengths are limited, so the sum does not wrap.
         *received = received.saturating_add(length);
         if !place.ends {
             return Ok(false);
         }
         if let Immediate::Invalidate(key) = headers.immediate {
-            env.keys.invalidate(pd, connection.qpn, key).map_err(|_| Refusal::Receive {
+            env.keys.invalidate(connection.pd(), connection.qpn, key).map_err(|_| Refusal::Receive {
                 status: Status::RemoteInvalidRequest,
                 code: NakCode::RemoteAccess,
             })?;
