@@ -13,6 +13,8 @@ pub struct Setup {
     /// In kilobytes, plus one.
     pub window: u8,
     pub is_ipv6: bool,
+    /// Whether completion queues are short, and may overrun.
+    pub is_cramped: bool,
 }
 
 /// Which operations are carried out; the others are skipped. Most of what the model knows is only known

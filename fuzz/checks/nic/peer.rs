@@ -11,8 +11,10 @@ use super::memory::{BASE, GuardedMemory, SLOT, SLOTS};
 use super::network::Addresses;
 use super::operation::{Setup, Side};
 
-/// All queues are long enough for everything that a run posts.
-pub const CQ_ENTRIES: u32 = 1 << 16;
+/// Completion queues of this length take everything that a run posts.
+const ROOMY: u32 = 1 << 16;
+/// And of this length not.
+const CRAMPED: u32 = 24;
 
 /// One adapter with the objects that are there from the beginning, and those that come and go.
 pub struct Peer {
@@ -23,6 +25,8 @@ pub struct Peer {
     pub arena: MrInfo,
     pub send_cq: Queue,
     pub recv_cq: Queue,
+    /// The length of both.
+    pub entries: u32,
     pub srq: Srq,
     /// Receives on the shared queue, by their id.
     pub shared: BTreeMap<u64, Receive>,
@@ -45,6 +49,8 @@ pub struct Peer {
 pub struct Queue {
     pub cq: Cq,
     pub armed: bool,
+    /// It overran.
+    pub is_dead: bool,
 }
 
 /// All rights, and that to bind windows.
@@ -78,9 +84,10 @@ impl Peer {
         let length = (SLOTS * SLOT) as u64;
         let arena = nic.reg_mr(pd, BASE, length, BASE, ALL).expect("the arena is memory");
         nic.memory().open(arena.mr.0, BASE, length, true);
+        let entries = if setup.is_cramped { CRAMPED } else { ROOMY };
         let queue = |nic: &mut Nic<GuardedMemory>| {
-            let (cq, _) = nic.create_cq(CQ_ENTRIES).expect("there is room");
-            Queue { cq, armed: false }
+            let (cq, _) = nic.create_cq(entries).expect("there is room");
+            Queue { cq, armed: false, is_dead: false }
         };
         let (send_cq, recv_cq) = (queue(&mut nic), queue(&mut nic));
         let shared = SrqAttributes { max_wr: 64, max_sge: 2, limit: 0 };
@@ -95,6 +102,7 @@ impl Peer {
             arena,
             send_cq,
             recv_cq,
+            entries,
             srq,
             shared: BTreeMap::new(),
             ah,

@@ -8,7 +8,6 @@ use super::ledger::{Effect, Receive, Send};
 use super::memory::{BASE, LENGTH};
 use super::network::Packet;
 use super::operation::{Address, Change, End, Forgery, Operation, Region, Rights, Side, State, Wild};
-use super::peer::CQ_ENTRIES;
 use super::traffic::QKEY;
 use super::world::World;
 
@@ -166,9 +165,11 @@ impl World {
 
     fn resize_queue(&mut self, side: Side, receive: bool, more: u16) {
         let peer = self.peer(side);
-        let queue = if receive { &mut peer.recv_cq } else { &mut peer.send_cq };
-        let capacity = CQ_ENTRIES + u32::from(more);
+        let queue = if receive { &peer.recv_cq } else { &peer.send_cq };
+        let capacity = peer.entries + u32::from(more);
         assert_eq!(peer.nic.resize_cq(queue.cq, capacity), Ok(capacity));
+        // Not even a queue that is full loses anything by a refusal.
+        assert_eq!(peer.nic.resize_cq(queue.cq, 0), Err(CqError::InvalidSize));
     }
 
     /// Posts a send request that need not make sense. What memory holds is open from here on.
