@@ -47,10 +47,10 @@ def wanted_icrc(ip, udp, payload):
 
 def check(path, most):
     """How many RoCE v2 packets were checked, and the frame numbers of those whose ICRC is wrong."""
-    frames = enumerate((frame for frame, _ in RawPcapReader(path)), 1)
-    packets = [(number, parts) for number, frame in frames if (parts := split(frame))]
-    step = max(1, -(-len(packets) // most))
-    sample = packets[::step]
+    frames = list(enumerate((frame for frame, _ in RawPcapReader(path)), 1))
+    step = max(1, -(-len(frames) // most))
+    sample = ((number, split(frame)) for number, frame in frames[::step])
+    sample = [(number, parts) for number, parts in sample if parts]
     wrong = [number for number, parts in sample if wanted_icrc(*parts) != parts[2][-4:]]
     return len(sample), wrong
 
