@@ -33,10 +33,13 @@ fn main() {
 
 fn pingpongs(scene: &Scene, family: Family) -> Result<()> {
     let recording = Recording::start(scene)?;
-    for case in pingpong::Case::for_emulated_hosts() {
+    for case in pingpong::Case::few_for_emulated_hosts() {
         case.play(scene, family).with_context(|| case.to_string())?;
     }
-    recording.stop()?.is_clean()
+    // Sent again after 67 ms, which a busy machine may take for an answer: see perftest for that.
+    let capture = recording.stop()?;
+    capture.is_well_formed()?;
+    capture.has_right_icrcs()
 }
 
 /// What `softverbs run --pcap` writes is as good as what tcpdump does.
@@ -45,7 +48,7 @@ fn own_capture(library: &Arc<Library>) -> Result<()> {
     let directory = tempfile::tempdir()?;
     let file = directory.path().join("own.pcap");
     scene.client = scene.client.run_with(format!("--pcap={}", file.display()));
-    let case = pingpong::Case::for_emulated_hosts().into_iter().next().context("a case")?;
+    let case = perftest::Case::few_for_emulated_hosts().into_iter().next().context("a case")?;
     case.play(&scene, Family::V4)?;
     Capture::open(&file).is_clean()
 }
