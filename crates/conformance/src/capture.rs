@@ -53,9 +53,10 @@ impl Recording {
             namespace.segment_before_capture(device)?;
         }
         let (namespace, device) = scene.wire().next().context("a scene with a wire")?;
-        // -U: written as they come. -B: room for a burst, in KiB. -Z: the file is ours, not another user's.
-        let tcpdump =
-            Program::new("tcpdump").args(&format!("-i {device} -n -U -B 65536 -s 0 -Z root -c {PACKETS} -w"));
+        // --immediate-mode, -U: nothing waits in a buffer when it is told to stop. -B: room for a burst, in KiB, each packet
+        // taking the length of the longest, -s. -Z: the file is ours, not another user's.
+        let tcpdump = Program::new("tcpdump")
+            .args(&format!("-i {device} -n --immediate-mode -U -B 65536 -s 9100 -Z root -c {PACKETS} -w"));
         let tcpdump = tcpdump.arg(directory.path().join("wire.pcap").display()).args("udp dst port 4791");
         let mut tcpdump = namespace.place(tcpdump.limit(Duration::from_secs(1800))).start()?;
         tcpdump.wait_until("it listened", |tcpdump| Ok(tcpdump.stderr_so_far().contains("listening on")))?;

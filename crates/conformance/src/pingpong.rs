@@ -84,7 +84,7 @@ impl Case {
         Self::all().into_iter().filter(fits).collect()
     }
 
-    /// Runs that a network that loses packets only delays.
+    /// Short runs over reliable connections, where something else than the run itself is looked at.
     pub fn reliable() -> Vec<Self> {
         let cases = [("rc", 1025, ""), ("rc", 65_536, "-e"), ("srq", 4096, "-e")];
         cases
