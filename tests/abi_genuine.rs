@@ -44,6 +44,12 @@ programs! {
     windows
 }
 
+/// Compares by itself what comes with what the genuine library does.
+#[test]
+fn cm() {
+    prints_the_same("cm", "0 failures\n");
+}
+
 /// Where rxe does otherwise than IBTA and the manual pages say, there is nothing to compare with.
 #[test]
 fn strict() {

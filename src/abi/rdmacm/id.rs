@@ -334,7 +334,8 @@ pub(super) unsafe extern "C" fn create_id(
 ) -> c_int {
     let qp_type = match ps {
         RDMA_PS_IPOIB | RDMA_PS_UDP => IBV_QPT_UD,
-        _ => IBV_QPT_RC,
+        RDMA_PS_TCP | RDMA_PS_IB => IBV_QPT_RC,
+        _ => return zero_or_minus_one(Err(Errno::INVALID)),
     };
     // SAFETY: the caller passes a channel or null, and a valid place.
     zero_or_minus_one(unsafe { Id::create(channel, context, ps, qp_type).map(|made| *id = made) })

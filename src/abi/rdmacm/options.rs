@@ -28,6 +28,9 @@ pub(super) struct Options {
     pub ack_timeout: Option<u8>,
 }
 
+/// The longest ACK timeout there is; who asks for more means that.
+const LONGEST_TIMEOUT: u8 = 31;
+
 impl Options {
     /// A path as these options want it.
     pub fn route(&self, path: Path) -> Path {
@@ -65,8 +68,8 @@ unsafe fn set(id: &Id, option: (c_int, c_int), value: *const c_void, length: usi
         (RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR) => {
             // SAFETY: the caller passes a value of that length.
             let wanted = unsafe { read::<c_int>(value, length)? } != 0;
-            // Whoever has a port already cannot come to share it.
-            if wanted && !matches!(state.stage, Stage::Idle) {
+            // Only one of those that share a port listens, and who does so already is it.
+            if wanted && matches!(state.stage, Stage::Listening(_)) {
                 return Err(Errno::INVALID);
             }
             state.options.reuse_address = wanted;
@@ -85,8 +88,7 @@ unsafe fn set(id: &Id, option: (c_int, c_int), value: *const c_void, length: usi
             }
             // SAFETY: the caller passes a value of that length.
             let timeout: u8 = unsafe { read(value, length)? };
-            state.options.ack_timeout = Some(timeout).filter(|&timeout| timeout < 32);
-            state.options.ack_timeout.ok_or(Errno::INVALID)?;
+            state.options.ack_timeout = Some(timeout.min(LONGEST_TIMEOUT));
         }
         // Path records are InfiniBand's; here the system's routes are the paths.
         (RDMA_OPTION_IB, RDMA_OPTION_IB_PATH) => return Err(Errno::UNSUPPORTED),

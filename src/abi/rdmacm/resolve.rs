@@ -5,6 +5,7 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
 };
 
+use host::cm::PortError;
 use libc::sockaddr;
 use nic::cm::{Listen, ListenAddress, Path};
 use nic::verbs::Mtu;
@@ -44,7 +45,12 @@ pub(super) fn bind(id: &Id, state: &mut State, address: SocketAddr) -> Result<()
         return Err(Errno(libc::EADDRNOTAVAIL));
     }
     let (listen, shared) = (listen_address(state, ip), state.options.reuse_address);
-    let port = device.manager.reserve(id.port_space(), listen, address.port(), shared)?;
+    let port = device.manager.reserve(id.port_space(), listen, address.port(), shared);
+    let port = port.map_err(|error| match error {
+        // Some address has it, but not this one.
+        PortError::InUse if ip.is_unspecified() => Errno(libc::EADDRNOTAVAIL),
+        error => error.into(),
+    })?;
     state.local = Some(with_port(address, port.number()));
     state.port = Some(port);
     state.device = Some(device);

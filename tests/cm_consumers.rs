@@ -1,0 +1,116 @@
+//! The programs of librdmacm that most people know, as they are, on the shared object under test: two of each on one host.
+
+mod common;
+
+use std::{
+    fs::File,
+    path::Path,
+    process::{Child, Command, ExitStatus, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use tempfile::TempDir;
+
+/// How long a program may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Where both sides run, and what they print.
+struct Scene {
+    libraries: TempDir,
+}
+
+impl Scene {
+    /// A scene with a network of its own, since some of the programs have but one port. Who may not make one has the
+    /// host's.
+    fn new() -> Self {
+        // SAFETY: it concerns this thread, and what it starts.
+        if unsafe { libc::unshare(libc::CLONE_NEWNET) } == 0 {
+            let up =
+                Command::new("ip").args(["link", "set", "lo", "up"]).status().expect("ip (Debian: iproute2)");
+            assert!(up.success());
+        }
+        Self { libraries: common::library_dir() }
+    }
+
+    /// Starts a program.
+    fn start(&self, name: &str, arguments: &str, output: &Path) -> Child {
+        let output = File::create(output).expect("a file");
+        Command::new(name)
+            .args(arguments.split(' '))
+            .env("LD_LIBRARY_PATH", self.libraries.path())
+            .env("SOFTVERBS_PROGRAM", env!("CARGO_BIN_EXE_softverbs"))
+            .stdin(Stdio::null())
+            .stderr(output.try_clone().expect("a file"))
+            .stdout(output)
+            .spawn()
+            .unwrap_or_else(|error| panic!("{name} (Debian: rdmacm-utils): {error}"))
+    }
+
+    /// Runs a server, and clients until one of them gets through: nothing tells when the server listens.
+    fn meet(&self, server: (&str, &str), client: (&str, &str)) {
+        let [server_text, client_text] = ["server", "client"].map(|name| self.libraries.path().join(name));
+        let mut serving = self.start(server.0, server.1, &server_text);
+        let deadline = Instant::now() + PATIENCE;
+        let mut served = None;
+        while served.is_none() && Instant::now() < deadline {
+            let mut asking = self.start(client.0, client.1, &client_text);
+            let answered = wait(&mut asking, deadline).is_some_and(|status| status.success());
+            // A sender of datagrams does well without anybody who receives them.
+            let patience = Instant::now() + if answered { Duration::from_secs(2) } else { Duration::ZERO };
+            served = wait(&mut serving, patience);
+            thread::sleep(Duration::from_millis(100));
+        }
+        let texts = [&server_text, &client_text].map(|file| std::fs::read_to_string(file).expect("text"));
+        if served.is_none() {
+            serving.kill().expect("a process of ours");
+            serving.wait().expect("a process of ours");
+        }
+        let done = served.is_some_and(|status| status.success());
+        assert!(done, "{served:?}\nserver: {}\nclient: {}", texts[0], texts[1]);
+    }
+}
+
+/// Waits for the end of a process.
+fn wait(child: &mut Child, deadline: Instant) -> Option<ExitStatus> {
+    loop {
+        if let Some(status) = child.try_wait().expect("a process of ours") {
+            return Some(status);
+        }
+        if Instant::now() >= deadline {
+            return None;
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn rping() {
+    Scene::new().meet(("rping", "-s -a 127.0.0.1 -C 5 -V"), ("rping", "-c -a 127.0.0.1 -C 5 -V"));
+}
+
+#[test]
+fn rping_by_ipv6() {
+    Scene::new().meet(("rping", "-s -a ::1 -C 5 -V"), ("rping", "-c -a ::1 -C 5 -V"));
+}
+
+#[test]
+fn ucmatose_with_many_connections() {
+    Scene::new().meet(("ucmatose", "-b 127.0.0.1 -c 20 -C 3"), ("ucmatose", "-s 127.0.0.1 -c 20 -C 3"));
+}
+
+#[test]
+fn udaddy() {
+    Scene::new().meet(("udaddy", "-b 127.0.0.1 -c 4"), ("udaddy", "-s 127.0.0.1 -c 4"));
+}
+
+#[test]
+fn mckey() {
+    let receiver = "-m 239.77.1.1 -b 127.0.0.1";
+    Scene::new().meet(("mckey", receiver), ("mckey", &format!("{receiver} -s")));
+}
+
+#[test]
+fn endpoints() {
+    Scene::new().meet(("rdma_server", "-s 127.0.0.1"), ("rdma_client", "-s 127.0.0.1"));
+}
