@@ -5,7 +5,7 @@ use std::{
     env,
     path::{Path, PathBuf},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, ensure};
@@ -22,6 +22,9 @@ const PACKETS: u32 = 50_000;
 
 /// How many of them scapy checks, spread over the capture: it does some hundreds a second.
 const CHECKED: u32 = 2000;
+
+/// Bytes of a capture file without packets.
+const PCAP_HEADER: u64 = 24;
 
 /// Protocols that tshark tries to find in the payload of any message. Some stumble over payloads that are not theirs, such as
 /// the kernel's of one byte.
@@ -68,8 +71,7 @@ impl Recording {
     /// # Errors
     /// When `tcpdump` lost packets that passed, or failed.
     pub fn stop(mut self) -> Result<Capture> {
-        // The last packets may be between the kernel and tcpdump.
-        thread::sleep(Duration::from_millis(300));
+        self.settle()?;
         if self.tcpdump.is_running()? {
             self.tcpdump.interrupt()?;
         }
@@ -80,6 +82,28 @@ impl Recording {
         );
         let file = self.directory.path().join("wire.pcap");
         Ok(Capture { _directory: Some(self.directory), file })
+    }
+}
+
+impl Recording {
+    /// Waits until tcpdump has written what it was given: on a busy machine it may not have run yet, and it forgets what is
+    /// between the kernel and itself when it is told to stop.
+    fn settle(&self) -> Result<()> {
+        const QUIET: Duration = Duration::from_millis(300);
+        const PATIENCE: Duration = Duration::from_secs(20);
+        let file = self.directory.path().join("wire.pcap");
+        let size = || Ok::<u64, anyhow::Error>(file.metadata().context("tcpdump's file")?.len());
+        let start = Instant::now();
+        let mut before = size()?;
+        loop {
+            thread::sleep(QUIET);
+            let now = size()?;
+            let has_packets = now > PCAP_HEADER;
+            if (has_packets && now == before) || start.elapsed() > PATIENCE {
+                return Ok(());
+            }
+            before = now;
+        }
     }
 }
 
