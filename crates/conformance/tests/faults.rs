@@ -66,8 +66,8 @@ fn operations(library: &Arc<Library>, faults: Option<&str>, count: u32) -> Resul
     if let Some(faults) = faults {
         scene = scene.run_with(&format!("--fault={faults}"));
     }
-    // A lost packet costs a local ACK timeout of some 16 ms, with every second operation a packet or more.
-    let limit = Duration::from_secs(60) + Duration::from_millis(2) * count;
+    // A lost packet costs a local ACK timeout of some 33 ms, and of ten operations up to two lose one.
+    let limit = Duration::from_secs(60) + Duration::from_millis(10) * count;
     let told = scene.server.place(program.limit(limit)).output()?;
     ensure!(told.starts_with(&format!("{count} operations right")), "{told}");
     println!("{}: {}", faults.unwrap_or("no faults"), told.trim());
