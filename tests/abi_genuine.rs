@@ -50,6 +50,12 @@ fn cm() {
     prints_the_same("cm", "0 failures\n");
 }
 
+/// Likewise for sockets.
+#[test]
+fn sockets() {
+    prints_the_same("sockets", "0 failures\n");
+}
+
 /// Where rxe does otherwise than IBTA and the manual pages say, there is nothing to compare with.
 #[test]
 fn strict() {

@@ -113,3 +113,25 @@ fn mckey() {
 fn endpoints() {
     Scene::new().meet(("rdma_server", "-s 127.0.0.1"), ("rdma_client", "-s 127.0.0.1"));
 }
+
+#[test]
+fn rstream() {
+    let sizes = "-S 70000 -I 20 -C 10";
+    Scene::new()
+        .meet(("rstream", &format!("-b 127.0.0.1 {sizes}")), ("rstream", &format!("-s 127.0.0.1 {sizes}")));
+}
+
+#[test]
+fn rstream_without_waiting() {
+    let sizes = "-S 3000 -I 50 -C 10 -T n";
+    Scene::new().meet(("rstream", &format!("-b ::1 {sizes}")), ("rstream", &format!("-s ::1 {sizes}")));
+}
+
+#[test]
+fn riostream() {
+    let sizes = "-S 70000 -I 20 -C 10";
+    Scene::new().meet(
+        ("riostream", &format!("-b 127.0.0.1 {sizes}")),
+        ("riostream", &format!("-s 127.0.0.1 {sizes}")),
+    );
+}

@@ -10,6 +10,7 @@
 //! | `object`, `held` | what programs hold by pointer, and what they hold between two calls |
 //! | `verbs` | libibverbs: its symbols and its tables of functions |
 //! | `rdmacm` | librdmacm: connection management, on top of [`host::cm`] and `verbs` |
+//! | `rsocket` | its sockets: streams, on top of [`host`] |
 //!
 //! There is no logic here: a function converts its arguments, calls, and converts what it got back. A panic ends the
 //! process at the `extern "C"` boundary.
@@ -22,5 +23,6 @@ mod layout;
 mod object;
 mod output;
 mod rdmacm;
+mod rsocket;
 mod types;
 mod verbs;

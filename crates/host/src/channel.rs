@@ -24,6 +24,11 @@ impl<T> Channel<T> {
         Ok(Self { counter: EventCounter::new()?, queue: Mutex::new(VecDeque::new()) })
     }
 
+    /// Makes the descriptor non-blocking, so that [`Channel::pop`] never waits.
+    pub fn set_nonblocking(&self) -> io::Result<()> {
+        Ok(rustix::io::ioctl_fionbio(self, true)?)
+    }
+
     /// Adds an entry and wakes whoever waits.
     pub fn push(&self, entry: T) {
         self.lock().push_back(entry);

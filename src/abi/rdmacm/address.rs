@@ -13,7 +13,7 @@ use crate::abi::{errno::Errno, types::cm::rdma_cm_id};
 /// # Safety
 ///
 /// `address` is null, or has as many bytes as its family says.
-pub(super) unsafe fn read(address: *const sockaddr) -> Result<SocketAddr, Errno> {
+pub(in crate::abi) unsafe fn read(address: *const sockaddr) -> Result<SocketAddr, Errno> {
     if address.is_null() {
         return Err(Errno::INVALID);
     }
@@ -39,7 +39,7 @@ fn from_v6(address: &sockaddr_in6) -> SocketAddr {
 }
 
 /// An address as C has it, in room for any.
-pub(super) fn storage(address: SocketAddr) -> sockaddr_storage {
+pub(in crate::abi) fn storage(address: SocketAddr) -> sockaddr_storage {
     // SAFETY: the structure is numbers, of which zero is a valid value.
     let mut storage: sockaddr_storage = unsafe { std::mem::zeroed() };
     let at = &raw mut storage;
@@ -70,7 +70,7 @@ pub(super) fn storage(address: SocketAddr) -> sockaddr_storage {
 }
 
 /// How long C's form of an address is.
-pub(super) fn length(address: SocketAddr) -> socklen_t {
+pub(in crate::abi) fn length(address: SocketAddr) -> socklen_t {
     let length = if address.is_ipv4() { size_of::<sockaddr_in>() } else { size_of::<sockaddr_in6>() };
     length as socklen_t
 }

@@ -36,14 +36,16 @@ mod options;
 mod queue_pair;
 mod resolve;
 
-use super::{export::export, verbs::unsupported};
+pub(super) use address::{length as address_length, read as read_address, storage};
+
+use super::{export::export, rsocket};
 
 export! {
     "@@RDMACM_1.0" {
-        raccept = unsupported::minus_one;
-        rbind = unsupported::minus_one;
-        rclose = unsupported::minus_one;
-        rconnect = unsupported::minus_one;
+        raccept = rsocket::accept;
+        rbind = rsocket::bind;
+        rclose = rsocket::close;
+        rconnect = rsocket::connect;
         rdma_accept = connect::accept;
         rdma_ack_cm_event = event::ack_cm_event;
         rdma_bind_addr = resolve::bind_addr;
@@ -79,29 +81,29 @@ export! {
         rdma_resolve_addr = resolve::resolve_addr;
         rdma_resolve_route = resolve::resolve_route;
         rdma_set_option = options::set_option;
-        rfcntl = unsupported::minus_one;
-        rgetpeername = unsupported::minus_one;
-        rgetsockname = unsupported::minus_one;
-        rgetsockopt = unsupported::minus_one;
-        riomap = unsupported::minus_one;
-        riounmap = unsupported::minus_one;
-        riowrite = unsupported::minus_one;
-        rlisten = unsupported::minus_one;
-        rpoll = unsupported::minus_one;
-        rread = unsupported::minus_one;
-        rreadv = unsupported::minus_one;
-        rrecv = unsupported::minus_one;
-        rrecvfrom = unsupported::minus_one;
-        rrecvmsg = unsupported::minus_one;
-        rselect = unsupported::minus_one;
-        rsend = unsupported::minus_one;
-        rsendmsg = unsupported::minus_one;
-        rsendto = unsupported::minus_one;
-        rsetsockopt = unsupported::minus_one;
-        rshutdown = unsupported::minus_one;
-        rsocket = unsupported::minus_one;
-        rwrite = unsupported::minus_one;
-        rwritev = unsupported::minus_one;
+        rfcntl = rsocket::fcntl;
+        rgetpeername = rsocket::getpeername;
+        rgetsockname = rsocket::getsockname;
+        rgetsockopt = rsocket::getsockopt;
+        riomap = rsocket::iomap;
+        riounmap = rsocket::iounmap;
+        riowrite = rsocket::iowrite;
+        rlisten = rsocket::listen;
+        rpoll = rsocket::poll;
+        rread = rsocket::read;
+        rreadv = rsocket::readv;
+        rrecv = rsocket::recv;
+        rrecvfrom = rsocket::recvfrom;
+        rrecvmsg = rsocket::recvmsg;
+        rselect = rsocket::select;
+        rsend = rsocket::send_to_peer;
+        rsendmsg = rsocket::sendmsg;
+        rsendto = rsocket::sendto;
+        rsetsockopt = rsocket::setsockopt;
+        rshutdown = rsocket::shutdown;
+        rsocket = rsocket::socket;
+        rwrite = rsocket::write;
+        rwritev = rsocket::writev;
     }
     "@@RDMACM_1.1" {
         rdma_join_multicast_ex = multicast::join_multicast_ex;

@@ -16,7 +16,7 @@ mod process;
 mod queue_pair;
 mod rates;
 mod receive;
-pub(super) mod unsupported;
+mod unsupported;
 
 pub(crate) use address::Ah;
 pub(crate) use memory::{Mr, Mw};

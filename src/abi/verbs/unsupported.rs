@@ -10,23 +10,23 @@ use std::{
 use crate::abi::errno::Errno;
 
 /// For functions that return 0 or an error.
-pub(in crate::abi) extern "C" fn status() -> c_int {
+pub(super) extern "C" fn status() -> c_int {
     libc::EOPNOTSUPP
 }
 
 /// For functions that return -1 and set `errno`, whatever the width of their result.
-pub(in crate::abi) extern "C" fn minus_one() -> i64 {
+pub(super) extern "C" fn minus_one() -> i64 {
     Errno::UNSUPPORTED.set();
     -1
 }
 
 /// For functions that return a pointer, null on error.
-pub(in crate::abi) extern "C" fn object() -> *mut c_void {
+pub(super) extern "C" fn object() -> *mut c_void {
     Errno::UNSUPPORTED.set();
     null_mut()
 }
 
 /// For functions that return nothing, or a number that is 0 when there is nothing.
-pub(in crate::abi) extern "C" fn nothing() -> u64 {
+pub(super) extern "C" fn nothing() -> u64 {
     0
 }

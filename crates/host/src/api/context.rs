@@ -16,6 +16,7 @@ use super::domain::ProtectionDomain;
 use super::region::Grave;
 use crate::adapter::Adapter;
 use crate::channel::Channel;
+use crate::cm::ConnectionManager;
 use crate::config::ConfigError;
 use crate::device::{Device, OpenError};
 use crate::gids::GID_TABLE_LENGTH;
@@ -107,6 +108,11 @@ impl Context {
     /// it too, and a thread in the background if nobody does; this is for those who watch memory.
     pub fn progress(&self) {
         self.adapter().progress();
+    }
+
+    /// Connection management on this device, for programs that run their connections themselves.
+    pub fn connection_manager(&self) -> io::Result<ConnectionManager> {
+        self.adapter().connection_manager()
     }
 
     /// Makes a protection domain.
