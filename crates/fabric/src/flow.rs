@@ -1,7 +1,8 @@
 //! Flows: who sends how much to whom, and when it arrived.
 
 use nic::Instant;
-use wire::TrafficClass;
+use nic::verbs::Status;
+use wire::{Qpn, ROCE_V2_PORT, TrafficClass};
 
 use crate::rate::Rate;
 use crate::topology::HostId;
@@ -21,6 +22,8 @@ pub struct FlowSpec {
     pub class: TrafficClass,
     /// UDP source port: what distinguishes the flows of two hosts to ECMP.
     pub source_port: u16,
+    /// UDP destination port: RoCE's, but for flows of other simulators.
+    pub destination_port: u16,
     /// If set, packets leave no faster than this; their wire bytes count.
     pub pace: Option<Rate>,
     /// Payload bytes of a full packet, if not those that the host is set to.
@@ -41,8 +44,20 @@ impl FlowSpec {
             start: Instant::ZERO,
             class: Self::ROCE,
             source_port,
+            destination_port: ROCE_V2_PORT,
             pace: None,
             mtu: None,
+        }
+    }
+
+    /// The ports of its packets, source port in the low half. Answers of RoCE come from a port of their
+    /// own (IBTA A17.9.3), here the same; answers of other simulators come from the destination port.
+    pub(crate) const fn ports(&self, is_forward: bool) -> u32 {
+        let (source, destination) = (self.source_port as u32, self.destination_port as u32);
+        if is_forward || self.destination_port == ROCE_V2_PORT {
+            destination << 16 | source
+        } else {
+            source << 16 | destination
         }
     }
 }
@@ -59,27 +74,36 @@ pub struct Flow {
     /// Payload bytes that arrived, first times only.
     pub received: u64,
     /// When the last of them arrived.
+    pub arrival: Option<Instant>,
+    /// When the sender knew that all had arrived. Without a transport: when it had.
     pub finish: Option<Instant>,
+    /// Why the sender gave up.
+    pub error: Option<Status>,
+    /// The queue pairs of sender and receiver, while it lasts and if there are any.
+    pub queue_pairs: Option<[Qpn; 2]>,
 }
 
 impl Flow {
     /// A flow of which nothing was sent yet.
     pub(crate) const fn new(spec: FlowSpec) -> Self {
-        Self { spec, received: 0, finish: None }
+        Self { spec, received: 0, arrival: None, finish: None, error: None, queue_pairs: None }
     }
 
-    /// From its start to the arrival of its last byte.
+    /// From its start until the sender knew of its end.
     pub fn completion_time(&self) -> Option<nic::Duration> {
         self.finish.map(|finish| finish.saturating_since(self.spec.start))
     }
 
-    /// Counts payload that arrived; says whether it was the last.
-    pub(crate) const fn receive(&mut self, now: Instant, bytes: u64) -> bool {
+    /// Whether it was finished or given up.
+    pub const fn is_over(&self) -> bool {
+        self.finish.is_some() || self.error.is_some()
+    }
+
+    /// Counts payload that arrived.
+    pub(crate) const fn receive(&mut self, now: Instant, bytes: u64) {
         self.received += bytes;
-        if self.received < self.spec.bytes || self.finish.is_some() {
-            return false;
+        if self.received >= self.spec.bytes && self.arrival.is_none() {
+            self.arrival = Some(now);
         }
-        self.finish = Some(now);
-        true
     }
 }

@@ -27,6 +27,7 @@
 //! | [`host`] | what sends and receives at the ends |
 //! | [`network`] | all of them, running: ingress, egress, PFC, failures, diagnosis |
 //! | [`deadlock`] | whether the routes of a network could ever deadlock under PFC |
+//! | [`import`] | the input files of other simulators |
 //! | [`workload`] | who sends what: incast, permutation, all-to-all, Poisson arrivals, traces |
 #![forbid(unsafe_code)]
 
@@ -36,6 +37,7 @@ mod flow;
 pub mod forward;
 mod framing;
 pub mod host;
+pub mod import;
 pub mod network;
 mod packet;
 mod priority;

@@ -1,6 +1,6 @@
 //! Packets on their way: header values and a length, in one flat pool.
 
-use wire::TrafficClass;
+use wire::{Headers, TrafficClass};
 
 use crate::topology::HostId;
 
@@ -87,13 +87,15 @@ impl Packet {
 #[derive(Clone, Debug)]
 pub(crate) struct Pool {
     packets: Vec<Packet>,
+    /// The transport headers of each, for hosts that have a transport.
+    headers: Vec<Headers>,
     free: Handle,
     in_use: u32,
 }
 
 impl Default for Pool {
     fn default() -> Self {
-        Self { packets: Vec::new(), free: Handle::NONE, in_use: 0 }
+        Self { packets: Vec::new(), headers: Vec::new(), free: Handle::NONE, in_use: 0 }
     }
 }
 
@@ -110,6 +112,27 @@ impl Pool {
         self.free = slot.next;
         *slot = packet;
         handle
+    }
+
+    /// Adds a packet with its transport headers.
+    pub fn insert_with(&mut self, packet: Packet, headers: Headers) -> Handle {
+        let handle = self.insert(packet);
+        let index = handle.0 as usize;
+        if index >= self.headers.len() {
+            self.headers.resize(index + 1, Headers::default());
+        }
+        self.headers[index] = headers;
+        handle
+    }
+
+    /// The transport headers of a packet that was inserted with some.
+    pub fn headers(&self, handle: Handle) -> &Headers {
+        &self.headers[handle.0 as usize]
+    }
+
+    /// Something of a packet's transport headers, if it has some.
+    pub fn first_word(&self, handle: Handle) -> u32 {
+        self.headers.get(handle.0 as usize).map_or(0, |headers| headers.bth.psn.value())
     }
 
     /// Takes a packet out.

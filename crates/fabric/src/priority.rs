@@ -59,6 +59,11 @@ impl Priorities {
         if self.0 == 0 { None } else { Some(7 - self.0.leading_zeros() as u8) }
     }
 
+    /// The lowest, or 0 if there is none.
+    pub(crate) const fn lowest(self) -> u8 {
+        self.0.trailing_zeros() as u8 & 0x7
+    }
+
     /// From the lowest on.
     pub fn iter(self) -> impl Iterator<Item = u8> {
         (0..PRIORITIES as u8).filter(move |priority| self.contains(*priority))

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic like tests")]
 
 use fabric::forward::{Choice, Forwarding};
+use fabric::host::HostKind;
 use fabric::network::Drop;
 use fabric::network::plan::Plan;
 use fabric::topology::{FatTree, HostId, LeafSpine, LinkId, LinkSpec, Loss, NodeId, Topology};
@@ -12,6 +13,13 @@ const LIMIT: Instant = Instant::from_nanos(1_000_000_000);
 
 fn link() -> LinkSpec {
     LinkSpec::new(Rate::gbps(100), Duration::from_micros(1))
+}
+
+/// Hosts that send frames without a protocol.
+fn frames() -> Config {
+    let mut config = Config::default();
+    config.host.kind = HostKind::Raw { payload: 1024 };
+    config
 }
 
 fn micros(micros: u64) -> Instant {
@@ -27,7 +35,7 @@ fn two_ways(config: &Config) -> Network {
 
 #[test]
 fn traffic_takes_another_way_when_a_link_fails() {
-    let mut config = Config { framing: Framing::fixed(48), ..Config::default() };
+    let mut config = Config { framing: Framing::fixed(48), ..frames() };
     config.rerouting.detection = Duration::from_micros(20);
     config.rerouting.convergence = Duration::from_micros(200);
     for failing in [LinkId(2), LinkId(3)] {
@@ -46,7 +54,7 @@ fn traffic_takes_another_way_when_a_link_fails() {
 
 #[test]
 fn what_was_on_a_link_that_failed_shortly_is_lost() {
-    let mut network = two_ways(&Config::default());
+    let mut network = two_ways(&frames());
     network.add_flow(FlowSpec::new(HostId(0), HostId(1), 1_000_000));
     let cut = Duration::from_nanos(100);
     network.plan(micros(50), Plan::LinkDown(LinkId(0)));
@@ -66,7 +74,7 @@ fn frames_are_lost_as_often_as_bits_are_wrong() {
             topology.add_link(NodeId(host), NodeId(2), link());
         }
         topology.links_mut()[1].spec.loss = loss;
-        let mut network = Network::new(topology, &Config::default()).unwrap();
+        let mut network = Network::new(topology, &frames()).unwrap();
         let packets = 100_000;
         network.add_flow(FlowSpec::new(HostId(0), HostId(1), packets * 1024));
         assert_eq!(network.run(LIMIT), Outcome::Stuck);
@@ -80,7 +88,7 @@ fn frames_are_lost_as_often_as_bits_are_wrong() {
 fn chaos(seed: u64) -> Network {
     let mut topology = FatTree::new(4, link()).build();
     topology.links_mut()[20].spec.loss = Loss::Frames(0.001);
-    let mut config = Config { seed, ..Config::default() };
+    let mut config = Config { seed, ..frames() };
     config.switch.forwarding = Forwarding::Spray(Choice::Random);
     config.switch.buffer.total = 1_000_000;
     let mut network = Network::new(topology, &config).unwrap();
@@ -104,7 +112,7 @@ fn equal_seeds_give_equal_events() {
 #[test]
 fn spraying_spreads_what_ecmp_lets_collide() {
     let makespan = |forwarding| {
-        let mut config = Config { framing: Framing::fixed(48), ..Config::default() };
+        let mut config = Config { framing: Framing::fixed(48), ..frames() };
         config.switch.forwarding = forwarding;
         config.host.kind = fabric::host::HostKind::Raw { payload: 1000 };
         let mut network = Network::new(FatTree::new(4, link()).build(), &config).unwrap();

@@ -104,7 +104,7 @@ fn latencies_of_switches_and_hosts_add_up() {
     let spec = LinkSpec::new(Rate::gbps(100), Duration::from_nanos(100));
     let mut config = config(Framing::BARE, 1000);
     config.switch.latency = Duration::from_nanos(450);
-    config.host.latency = Duration::from_nanos(600);
+    config.host.receive_latency = Duration::from_nanos(600);
     let frame = (1000 + 58) * 80;
     assert_eq!(completion(chain(2, spec), &config, 1000), 3 * (frame + 100_000) + 2 * 450_000 + 600_000);
 }

@@ -1,9 +1,10 @@
 //! PFC: no loss at the computed headroom, and what it does to others.
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic like tests")]
 
-use fabric::network::Drop;
+use fabric::host::HostKind;
 use fabric::network::diagnosis::Cause;
 use fabric::network::plan::Plan;
+use fabric::network::{Drop, QueueStatistics};
 use fabric::switch::{Headroom, HeadroomConfig, Reaction, Threshold, WatchdogAction, WatchdogConfig, Wred};
 use fabric::topology::{FatTree, HostId, LinkSpec, NodeId, SwitchId, Topology};
 use fabric::{Config, FlowId, FlowSpec, Network, Outcome, PortId, Priorities, Rate, workload};
@@ -20,6 +21,13 @@ fn star(hosts: u32, spec: LinkSpec) -> Topology {
     topology
 }
 
+/// Hosts that send frames without a protocol.
+fn frames() -> Config {
+    let mut config = Config::default();
+    config.host.kind = HostKind::Raw { payload: 1024 };
+    config
+}
+
 fn micros(micros: u64) -> Instant {
     Instant::from_nanos(micros * 1000)
 }
@@ -28,7 +36,7 @@ fn micros(micros: u64) -> Instant {
 /// frames of 9100 bytes go the other way from time `phase` on.
 fn worst_case(headroom: u32, phase: u64) -> (u32, u64) {
     let cable = LinkSpec::new(Rate::gbps(100), Duration::from_nanos(1500));
-    let mut config = Config::default();
+    let mut config = frames();
     config.host.pause.reaction = Reaction::Slowest;
     config.switch.buffer.headroom = HeadroomConfig::Fixed(headroom);
     config.switch.buffer.threshold = Threshold::Static(20_000);
@@ -40,7 +48,7 @@ fn worst_case(headroom: u32, phase: u64) -> (u32, u64) {
     let class = TrafficClass { dscp: 0, ecn: Ecn::NotCapable };
     network.add_flow(FlowSpec { mtu: Some(9100 - 62), class, start: Instant::from_nanos(phase), ..reverse });
     network.run_until(micros(100));
-    (network.peak_headroom(PortId(0), 3), network.ledger().dropped_for(Drop::Headroom))
+    (network.ingress(PortId(0), 3).peak_headroom, network.ledger().dropped_for(Drop::Headroom))
 }
 
 #[test]
@@ -63,7 +71,7 @@ fn the_computed_headroom_loses_nothing_and_a_little_less_does() {
 fn a_pause_stops_a_priority_and_its_victims_but_not_the_others() {
     // Host 0 sends to the hung host 1 and, in the same priority, to host 2; and in another one.
     let link = LinkSpec::new(Rate::gbps(100), Duration::from_micros(1));
-    let mut network = Network::new(star(3, link), &Config::default()).unwrap();
+    let mut network = Network::new(star(3, link), &frames()).unwrap();
     network.plan(Instant::ZERO, Plan::Storm(HostId(1), Priorities::of(3)));
     network.plan(micros(5_000), Plan::StormEnd(HostId(1)));
     let other = TrafficClass { dscp: 0, ecn: Ecn::NotCapable };
@@ -89,7 +97,7 @@ fn a_pause_stops_a_priority_and_its_victims_but_not_the_others() {
 #[test]
 fn every_pause_can_be_explained() {
     let link = LinkSpec::new(Rate::gbps(100), Duration::from_micros(1));
-    let mut network = Network::new(star(4, link), &Config::default()).unwrap();
+    let mut network = Network::new(star(4, link), &frames()).unwrap();
     let flows = [(1, 0), (2, 0), (3, 1)]
         .map(|(from, to)| network.add_flow(FlowSpec::new(HostId(from), HostId(to), 50_000_000)));
     assert_eq!(network.run(LIMIT), Outcome::Finished);
@@ -112,7 +120,7 @@ fn every_pause_can_be_explained() {
 #[test]
 fn pauses_end_by_themselves_if_they_are_not_renewed() {
     let link = LinkSpec::new(Rate::gbps(100), Duration::from_micros(1));
-    let mut config = Config::default();
+    let mut config = frames();
     config.host.pause.quanta = 1000;
     let mut network = Network::new(star(2, link), &config).unwrap();
     network.plan(Instant::ZERO, Plan::Storm(HostId(1), Priorities::of(3)));
@@ -139,7 +147,7 @@ fn ring(config: &Config) -> Network {
 }
 
 fn small_buffers() -> Config {
-    let mut config = Config::default();
+    let mut config = frames();
     config.switch.buffer.total = 1_000_000;
     config
 }
@@ -221,14 +229,14 @@ fn a_routing_loop_deadlocks_if_more_is_injected_than_its_hops_use_up() {
 #[test]
 fn long_queues_are_marked() {
     let link = LinkSpec::new(Rate::gbps(100), Duration::from_micros(1));
-    let mut config = Config::default();
+    let mut config = frames();
     config.switch.queues[3].ecn = Some(Wred { min: 100_000, max: 400_000, probability: 0.2 });
     let mut network = Network::new(star(3, link), &config).unwrap();
     for source in [1, 2] {
         network.add_flow(FlowSpec::new(HostId(source), HostId(0), 2_000_000));
     }
     assert_eq!(network.run(LIMIT), Outcome::Finished);
-    let (_, peak, marks) = network.queue(PortId(0), 3);
+    let QueueStatistics { peak, marks, .. } = network.queue(PortId(0), 3);
     assert!(peak > 1_900_000, "{peak}");
     // 4 MB leave; while the last 2 MB drain, all packets that leave more than 400 KB behind are marked.
     let packets = 4_000_000 / 1024;

@@ -120,10 +120,15 @@ impl Calendar {
         self.pop_until(u64::MAX)
     }
 
-    /// The events of a bucket that has been opened since this was last asked, last one first. They are all
-    /// due soon: what they need can be fetched together.
-    pub fn opened(&mut self) -> Option<&[Event]> {
-        std::mem::take(&mut self.is_fresh).then_some(&self.open)
+    /// Whether a bucket has been opened since this was last asked.
+    pub fn has_opened(&mut self) -> bool {
+        std::mem::take(&mut self.is_fresh)
+    }
+
+    /// The events of the open bucket, last one first. They are all due soon: what they need can be fetched
+    /// together.
+    pub fn soon(&self) -> &[Event] {
+        &self.open
     }
 
     fn push_open(&mut self, event: Event) {

@@ -10,25 +10,28 @@ use nic::Instant;
 pub enum Kind {
     /// Something planned by the user or the fabric itself: a failure, a sample, a reconvergence.
     Control = 0,
+    /// Flows begin.
+    Start = 1,
     /// A packet has arrived at a port.
-    Arrival = 1,
+    Arrival = 2,
     /// A PFC frame takes effect at a port.
-    Pause = 2,
+    Pause = 3,
     /// A pause of a port may have run out.
-    PauseEnd = 3,
+    PauseEnd = 4,
     /// A pause held against a port's peer is to be renewed.
-    PauseRefresh = 4,
+    PauseRefresh = 5,
     /// A host's timer is due.
-    Timer = 5,
+    Timer = 6,
     /// A port may send the next packet.
-    Wake = 6,
+    Wake = 7,
     /// A switch checks its queues for stalls.
-    Watchdog = 7,
+    Watchdog = 8,
 }
 
 impl Kind {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Control,
+        Self::Start,
         Self::Arrival,
         Self::Pause,
         Self::PauseEnd,
@@ -72,7 +75,7 @@ impl Event {
 
     /// What is due.
     pub const fn kind(self) -> Kind {
-        Kind::ALL[(self.target >> Self::PLACE_BITS) as usize & 0x7]
+        Kind::ALL[(self.target >> Self::PLACE_BITS) as usize]
     }
 
     /// Where: a port, a host, a switch or the number of a plan.

@@ -55,7 +55,11 @@ impl Chooser {
         queued: impl Fn(PortId) -> u32,
     ) -> PortId {
         match *forwarding {
-            Forwarding::Ecmp(Hash::HpccNs3) => ports[self.hpcc_hash(packet) as usize % ports.len()],
+            Forwarding::Ecmp(Hash::HpccNs3) => {
+                // It keeps next hops in the order of their addresses in memory, which fall with their
+                // numbers: each switch is a mapping of its own.
+                ports[ports.len() - 1 - self.hpcc_hash(packet) as usize % ports.len()]
+            }
             Forwarding::Ecmp(_) => ports[scale(self.hash(packet), ports.len())],
             Forwarding::Adaptive => self.pick(Choice::LeastQueued, ports, queued),
             Forwarding::Spray(choice) => self.pick(choice, ports, queued),

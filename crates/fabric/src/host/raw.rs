@@ -4,10 +4,10 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use nic::Instant;
-use wire::{Bth, Icrc, ROCE_V2_PORT};
+use wire::{Bth, Icrc};
 
 use super::Context;
-use crate::flow::{Flow, FlowId, FlowSpec};
+use crate::flow::{FlowId, FlowSpec};
 use crate::packet::{Handle, Packet};
 use crate::priority::Priorities;
 use crate::topology::HostId;
@@ -20,7 +20,7 @@ pub(crate) struct RawHost {
     priorities: [u8; 64],
     /// Flows that may send now, in turn.
     ready: VecDeque<Sending>,
-    /// Flows whose time will come, by that time.
+    /// Paced flows whose next packet is to leave later, by that time.
     later: BinaryHeap<Reverse<Later>>,
 }
 
@@ -53,13 +53,18 @@ impl RawHost {
         Self { id, payload, priorities, ready: VecDeque::new(), later: BinaryHeap::new() }
     }
 
-    pub fn add_flow(&mut self, id: FlowId, flow: &Flow) {
-        let sending = Sending { id, spec: flow.spec, sent: 0 };
-        self.later.push(Reverse(Later(flow.spec.start.as_picos(), sending)));
+    pub fn start(&mut self, id: FlowId, spec: &FlowSpec) {
+        self.ready.push_back(Sending { id, spec: *spec, sent: 0 });
     }
 
-    pub fn receive(&mut self, packet: &Packet, context: &mut Context<'_>) {
-        context.flows[packet.flow as usize].receive(context.now, packet.payload.into());
+    pub fn receive(&mut self, handle: Handle, context: &mut Context<'_>) {
+        let packet = &context.packets[handle];
+        let flow = &mut context.flows[packet.flow as usize];
+        flow.receive(context.now, packet.payload.into());
+        if flow.arrival.is_some() && !flow.is_over() {
+            flow.finish = flow.arrival;
+            context.over.push(FlowId(packet.flow));
+        }
     }
 
     pub fn next_packet(&mut self, paused: Priorities, context: &mut Context<'_>) -> Option<Handle> {
@@ -85,7 +90,7 @@ impl RawHost {
         let pad = payload.wrapping_neg() & 0x3;
         let frame = context.framing.frame_of(Bth::LEN + Icrc::LEN + usize::from(pad), payload.into());
         let packet = Packet {
-            ports: u32::from(ROCE_V2_PORT) << 16 | u32::from(flow.spec.source_port),
+            ports: flow.spec.ports(true),
             flow: flow.id.0,
             traffic_class: flow.spec.class.byte(),
             priority: self.priority(&flow.spec),

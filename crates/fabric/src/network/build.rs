@@ -3,7 +3,7 @@
 use nic::{Duration, Instant};
 
 use super::port::{Port, PortSide, Ports, Queue};
-use super::{Config, Diagnosis, Engine, Hosts, Ledger, Network, Paths, Plans, Switches, Watchdog};
+use super::{Config, Diagnosis, Engine, Flows, Hosts, Ledger, Network, Paths, Plans, Switches, Watchdog};
 use crate::engine::{Calendar, Event};
 use crate::forward::Routes;
 use crate::forward::choose::Chooser;
@@ -52,7 +52,10 @@ pub enum BuildError {
 /// What is the same for the ports of a node.
 #[derive(Clone, Copy)]
 struct NodeSettings {
+    /// From the arrival of a packet to its handling.
     latency: Duration,
+    /// From the decision to send a packet to its first bit on the wire.
+    departure: Duration,
     pause: PauseConfig,
     /// After so many bytes of a frame it is handled.
     sees: u16,
@@ -74,14 +77,15 @@ impl Network {
         let ports = ports(&topology, &map, &settings, config.seed);
         let switches = switches(&topology, &map, &ports, config)?;
         let routes = Routes::shortest(&topology, &map, |_| true);
-        let hosts = (0..topology.hosts()).map(|host| Host::new(HostId(host), &config.host)).collect();
+        let seed_of = |host: u32| Random::derive(config.seed, host.into()).next();
+        let hosts =
+            (0..topology.hosts()).map(|host| Host::new(HostId(host), &config.host, seed_of(host))).collect();
         Ok(Self {
             engine: Engine { now: Instant::ZERO, queue: Calendar::new(), digest: 0, events: 0, forwards: 0 },
             packets: Default::default(),
             ports,
             hosts: Hosts { all: hosts, armed: vec![u64::MAX; topology.hosts() as usize] },
-            flows: Vec::new(),
-            unfinished: 0,
+            flows: Flows::default(),
             plans: Plans::new(topology.links().len(), config.rerouting),
             ledger: Ledger::default(),
             diagnosis: Diagnosis::new(config.diagnosis),
@@ -100,14 +104,19 @@ fn switch_config(config: &Config, switch: SwitchId) -> &SwitchConfig {
 }
 
 fn settings(topology: &Topology, config: &Config) -> Vec<NodeSettings> {
-    let host = NodeSettings { latency: config.host.latency, pause: config.host.pause, sees: u16::MAX };
+    let host = NodeSettings {
+        latency: config.host.receive_latency,
+        departure: config.host.send_latency,
+        pause: config.host.pause,
+        sees: u16::MAX,
+    };
     let of_switch = |switch| {
         let config = switch_config(config, SwitchId(switch));
         let sees = match config.switching {
             Switching::StoreAndForward => u16::MAX,
             Switching::CutThrough { after } => after.max(1),
         };
-        NodeSettings { latency: config.latency, pause: config.pause, sees }
+        NodeSettings { latency: config.latency, departure: Duration::ZERO, pause: config.pause, sees }
     };
     let hosts = (0..topology.hosts()).map(|_| host);
     hosts.chain((0..topology.switches()).map(of_switch)).collect()
@@ -119,9 +128,9 @@ fn ports(topology: &Topology, map: &PortMap, settings: &[NodeSettings], seed: u6
     for (index, link) in topology.links().iter().enumerate() {
         let [a, b] = map.ends(LinkId(index as u32));
         for (port, peer, node, far) in [(a, b, link.a, link.b), (b, a, link.b, link.a)] {
-            let far = settings[far.0 as usize];
+            let (near, far) = (settings[node.0 as usize], settings[far.0 as usize]);
             let rate = link.spec.rate;
-            let delay = (link.spec.delay + far.latency).as_picos();
+            let delay = (link.spec.delay + near.departure + far.latency).as_picos();
             let mut made = Port::new(node, peer.0, rate, delay);
             made.peer_sees = far.sees;
             made.set(Port::LOSSY, link.spec.loss != Loss::None);
@@ -134,7 +143,7 @@ fn ports(topology: &Topology, map: &PortMap, settings: &[NodeSettings], seed: u6
                 random: Random::derive(seed, u64::from(port.0) << 32),
                 last_down: Instant::ZERO,
                 refreshing: false,
-                quanta: settings[node.0 as usize].pause.quanta,
+                quanta: near.pause.quanta,
                 disobeyed: Default::default(),
                 pause_until: Default::default(),
                 paused_since: Default::default(),
@@ -204,7 +213,7 @@ fn limits(topology: &Topology, ports: &Ports, port: u32, config: &SwitchConfig) 
         HeadroomConfig::Fixed(bytes) => bytes,
         HeadroomConfig::Cables(times) => times * spec.rate.bytes_in(spec.delay) as u32,
         HeadroomConfig::Computed { lossless_mtu, port_mtu } => {
-            let response = spec.rate.bytes_in(peer_reaction(topology, ports, port, config)) as u32;
+            let response = spec.rate.bytes_in(peer_reaction(topology, ports, port)) as u32;
             let formula = Headroom::new(spec.rate, spec.delay, lossless_mtu, port_mtu);
             Headroom { response, cell: buffer.cell, ..formula }.bytes() as u32
         }
@@ -212,12 +221,13 @@ fn limits(topology: &Topology, ports: &Ports, port: u32, config: &SwitchConfig) 
     GroupLimits { reserved: buffer.reserved, headroom, xon_offset: buffer.xon_offset, threshold }
 }
 
-/// How long the peer of a port takes to obey it, once the frame has arrived, and to be seen to obey it: its
-/// last packet is handled as late as a switch handles any.
-fn peer_reaction(topology: &Topology, ports: &Ports, port: u32, config: &SwitchConfig) -> Duration {
+/// How long it takes, beyond the cable, until a port sees its peer obey: the reaction itself, what has been
+/// decided to send but is not on the wire yet, and the latency with which the last packet is handled.
+fn peer_reaction(topology: &Topology, ports: &Ports, port: u32) -> Duration {
     let side = &ports.sides[port as usize];
-    let delay = topology.links()[side.link.0 as usize].spec.delay;
-    Duration::from_picos(side.pause_delay - delay.as_picos()) + config.latency
+    let cable = topology.links()[side.link.0 as usize].spec.delay.as_picos();
+    let peer = &ports[ports[port].peer];
+    Duration::from_picos(side.pause_delay - cable + peer.delay - cable)
 }
 
 /// What is left of a buffer when every port has its own.

@@ -51,13 +51,10 @@ impl Network {
         }
         self.ledger.delivered += u64::from(packet.frame);
         self.ledger.delivered_packets += 1;
-        let was_done = self.flows[packet.flow as usize].finish.is_some();
         let (receiver, mut context) = self.host(host);
-        receiver.receive(&packet, &mut context);
+        receiver.receive(handle, &mut context);
         self.packets.remove(handle);
-        if !was_done && self.flows[packet.flow as usize].finish.is_some() {
-            self.unfinished -= 1;
-        }
+        self.settle();
         self.kick(ingress);
         self.arm(host);
     }

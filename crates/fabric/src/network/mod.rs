@@ -9,7 +9,9 @@
 //! | [`plan`] | what is to happen at a given time: failures, repairs, storms |
 //! | [`diagnosis`] | why a pause was said; who blocks whom; deadlock |
 //! | [`ledger`] | every byte accounted for |
+//! | `statistics` | what can be asked of it |
 //! | `port` | ports and queues in flat memory |
+//! | `warm` | cache misses that overlap |
 
 mod build;
 pub mod diagnosis;
@@ -19,16 +21,21 @@ pub mod ledger;
 mod pause;
 pub mod plan;
 pub(crate) mod port;
+mod statistics;
+mod warm;
 mod watchdog;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 use nic::{Duration, Instant};
 
 use crate::engine::{Calendar, Event, Kind};
 use crate::flow::{Flow, FlowId, FlowSpec};
 use crate::forward::Routes;
-use crate::forward::routes::{PortId, PortMap};
+use crate::forward::routes::PortMap;
 use crate::framing::Framing;
-use crate::host::{Context, Host, HostConfig};
+use crate::host::{self, Context, Host, HostConfig};
 use crate::packet::{Handle, Pool};
 use crate::switch::SwitchConfig;
 use crate::switch::buffer::{Group, GroupLimits};
@@ -43,6 +50,7 @@ use watchdog::Watchdog;
 
 pub use build::BuildError;
 pub use port::{Drop, PortCounters};
+pub use statistics::{BufferStatistics, IngressStatistics, QueueStatistics};
 
 /// The settings of a network.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -95,7 +103,7 @@ impl Default for DiagnosisConfig {
 }
 
 /// A network.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Network {
     engine: Engine,
     packets: Pool,
@@ -103,8 +111,7 @@ pub struct Network {
     switches: Switches,
     hosts: Hosts,
     paths: Paths,
-    flows: Vec<Flow>,
-    unfinished: usize,
+    flows: Flows,
     plans: Plans,
     ledger: Ledger,
     diagnosis: Diagnosis,
@@ -147,8 +154,28 @@ struct Switches {
     limits: Vec<GroupLimits>,
 }
 
+/// The flows, and which of them have not begun or are not over.
+#[derive(Clone, Debug)]
+struct Flows {
+    all: Vec<Flow>,
+    /// Those that have not begun, by their start in picoseconds.
+    starts: BinaryHeap<Reverse<(u64, FlowId)>>,
+    /// When the next start is planned, in picoseconds.
+    armed: u64,
+    /// How many are not over.
+    unfinished: usize,
+    /// Those that are over since this was last looked at.
+    over: Vec<FlowId>,
+}
+
+impl Default for Flows {
+    fn default() -> Self {
+        Self { all: Vec::new(), starts: BinaryHeap::new(), armed: u64::MAX, unfinished: 0, over: Vec::new() }
+    }
+}
+
 /// The hosts, and when the timer of each is due, in picoseconds.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 struct Hosts {
     all: Vec<Host>,
     armed: Vec<u64>,
@@ -189,22 +216,58 @@ impl Network {
         let hosts = self.paths.topology.hosts();
         assert!(spec.source.0 < hosts && spec.destination.0 < hosts, "a flow of a host that does not exist");
         assert_ne!(spec.source, spec.destination, "a flow from a host to itself");
-        let id = FlowId(self.flows.len() as u32);
-        self.flows.push(Flow::new(spec));
-        self.unfinished += 1;
-        self.hosts.all[spec.source.0 as usize].add_flow(id, &self.flows[id.0 as usize]);
-        self.arm(spec.source);
+        let id = FlowId(self.flows.all.len() as u32);
+        let start = spec.start.max(self.engine.now);
+        self.flows.all.push(Flow::new(FlowSpec { start, ..spec }));
+        self.flows.unfinished += 1;
+        self.flows.starts.push(Reverse((start.as_picos(), id)));
+        self.arm_start();
         id
+    }
+
+    fn next_start(&self) -> Option<u64> {
+        self.flows.starts.peek().map(|Reverse((time, _))| *time)
+    }
+
+    /// Begins the flows whose time has come.
+    fn on_start(&mut self) {
+        while self.next_start().is_some_and(|time| time <= self.engine.now.as_picos()) {
+            let Some(Reverse((_, id))) = self.flows.starts.pop() else { return };
+            let flow = &mut self.flows.all[id.0 as usize];
+            let source = flow.spec.source;
+            host::start_flow(&mut self.hosts.all, id, flow, self.engine.now);
+            self.kick(self.paths.map.of_host(source).0);
+            self.arm(source);
+        }
+        self.flows.armed = u64::MAX;
+        self.arm_start();
+    }
+
+    /// Plans the event of the next start, unless an earlier one is planned, which will plan the next.
+    fn arm_start(&mut self) {
+        let Some(next) = self.next_start() else { return };
+        if next < self.flows.armed {
+            self.flows.armed = next;
+            self.engine.push(next, Kind::Start, 0, 0);
+        }
+    }
+
+    /// Takes note of flows that are over.
+    fn settle(&mut self) {
+        while let Some(id) = self.flows.over.pop() {
+            self.flows.unfinished -= 1;
+            host::end_flow(&mut self.hosts.all, &mut self.flows.all[id.0 as usize]);
+        }
     }
 
     /// All flows, in the order they were added.
     pub fn flows(&self) -> &[Flow] {
-        &self.flows
+        &self.flows.all
     }
 
     /// Runs until all flows are done, at most until `limit`.
     pub fn run(&mut self, limit: Instant) -> Outcome {
-        while self.unfinished > 0 {
+        while self.flows.unfinished > 0 {
             if !self.step(limit) {
                 return if self.engine.queue.is_empty() { Outcome::Stuck } else { Outcome::TimeLimit };
             }
@@ -224,8 +287,8 @@ impl Network {
     /// Carries out the next event, unless it is due after `limit`.
     pub fn step(&mut self, limit: Instant) -> bool {
         let Some(event) = self.engine.queue.pop_until(limit.as_picos()) else { return false };
-        if let Some(soon) = self.engine.queue.opened() {
-            warm(soon, &self.packets, &self.ports);
+        if self.engine.queue.has_opened() {
+            self.warm();
         }
         self.engine.now = self.engine.now.max(event.time());
         self.engine.record(event);
@@ -238,104 +301,18 @@ impl Network {
             Kind::PauseRefresh => self.on_pause_refresh(event.place()),
             Kind::Watchdog => self.on_watchdog(SwitchId(event.place())),
             Kind::Control => self.on_plan(event.place()),
+            Kind::Start => self.on_start(),
         }
         #[cfg(debug_assertions)]
         self.ledger.check();
         true
     }
 
-    /// A number that tells two runs apart: it depends on every event so far, in their order.
-    pub fn digest(&self) -> u64 {
-        self.engine.digest
-    }
-
-    /// Number of events so far.
-    pub fn events(&self) -> u64 {
-        self.engine.events
-    }
-
-    /// Number of packets that switches sent on so far.
-    pub fn forwards(&self) -> u64 {
-        self.engine.forwards
-    }
-
-    /// Bytes so far.
-    pub fn ledger(&self) -> &Ledger {
-        &self.ledger
-    }
-
-    /// The topology.
-    pub fn topology(&self) -> &Topology {
-        &self.paths.topology
-    }
-
-    /// Where its ports are.
-    pub fn port_map(&self) -> &PortMap {
-        &self.paths.map
-    }
-
-    /// The routes, to look at.
-    pub fn routes(&self) -> &Routes {
-        &self.paths.routes
-    }
-
-    /// The routes, to change by hand. A failure that is routed around computes them anew.
-    pub fn routes_mut(&mut self) -> &mut Routes {
-        &mut self.paths.routes
-    }
-
-    /// What a port counted.
-    pub fn port_counters(&self, port: PortId) -> &PortCounters {
-        &self.ports.sides[port.0 as usize].counters
-    }
-
-    /// Bytes and frames that a port put on the wire, with everything around them.
-    pub fn sent(&self, port: PortId) -> (u64, u64) {
-        let port = &self.ports[port.0];
-        (port.sent_bytes, port.sent_frames)
-    }
-
-    /// A queue of a switch's port: bytes now, the most there ever were, and packets marked.
-    ///
-    /// # Panics
-    /// If the port is a host's: hosts have no queues.
-    pub fn queue(&self, port: PortId, priority: u8) -> (u32, u32, u32) {
-        let queue = self.ports.queue(port.0, priority);
-        (queue.bytes, queue.peak, queue.marks)
-    }
-
-    /// The most bytes of headroom that a priority of a switch's port ever used.
-    ///
-    /// # Panics
-    /// If the port is a host's.
-    pub fn peak_headroom(&self, port: PortId, priority: u8) -> u32 {
-        self.switches.groups[Ports::index(port.0, priority)].peak_headroom
-    }
-
-    /// Bytes of the shared buffer of a switch: in use, the most that ever were, and free.
-    pub fn shared_buffer(&self, switch: SwitchId) -> (u64, u64, u64) {
-        let buffer = &self.switches.all[switch.0 as usize].buffer;
-        (buffer.used(), buffer.peak(), buffer.free())
-    }
-
-    /// What was found out about pauses.
-    pub fn diagnosis(&self) -> &Diagnosis {
-        &self.diagnosis
-    }
-
-    /// Packets in flight.
-    pub fn packets(&self) -> u32 {
-        self.packets.len()
-    }
-
-    /// The most packets that ever were in flight at once.
-    pub fn peak_packets(&self) -> u32 {
-        self.packets.peak()
-    }
-
     fn on_timer(&mut self, host: HostId) {
         self.hosts.armed[host.0 as usize] = u64::MAX;
-        self.hosts.all[host.0 as usize].on_timeout(self.engine.now);
+        let (owner, mut context) = self.host(host);
+        owner.on_timeout(&mut context);
+        self.settle();
         self.kick(self.paths.map.of_host(host).0);
         self.arm(host);
     }
@@ -356,27 +333,10 @@ impl Network {
         let context = Context {
             now: self.engine.now,
             framing: &self.framing,
-            flows: &mut self.flows,
+            flows: &mut self.flows.all,
             packets: &mut self.packets,
+            over: &mut self.flows.over,
         };
         (&mut self.hosts.all[host.0 as usize], context)
     }
-}
-
-/// Reads what the next events will need, so that the cache misses of all of them overlap instead of
-/// stopping each in turn. It halves the time per event of large networks.
-fn warm(soon: &[Event], packets: &Pool, ports: &Ports) {
-    let mut sum = 0u32;
-    for event in soon {
-        let port = match event.kind() {
-            Kind::Arrival => {
-                sum = sum.wrapping_add(packets[Handle(event.argument())].destination.0);
-                event.place()
-            }
-            Kind::Wake => event.place(),
-            _ => continue,
-        };
-        sum = sum.wrapping_add(ports[port].peer);
-    }
-    std::hint::black_box(sum);
 }
