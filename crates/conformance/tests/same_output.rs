@@ -18,7 +18,9 @@ use conformance::{
 const DIFFERENCES: &[(&str, &str, &str)] = &[];
 
 /// Programs with which there is nothing to compare.
-const OURS_ALONE: [(&str, &str); 2] = [
+const OURS_ALONE: [(&str, &str); 4] = [
+    ("cm", "connection management checks itself, and is run by the tests of the C library"),
+    ("sockets", "rsockets check themselves, likewise"),
     ("strict", "what rxe does otherwise than IBTA says"),
     ("versions", "looks symbols up in our shared object by its path"),
 ];
