@@ -18,7 +18,9 @@
 //! Everything here needs root (namespaces) and the packages that `scripts/test` installs. A program that is missing fails
 //! the test that needs it.
 
+pub mod arm;
 pub mod capture;
+pub mod chance;
 pub mod dialogue;
 pub mod library;
 pub mod namespace;
@@ -26,7 +28,9 @@ pub mod node;
 pub mod peer_vm;
 pub mod perftest;
 pub mod pingpong;
+pub mod playbill;
 pub mod program;
+pub mod scenario;
 pub mod scene;
 pub mod suite;
 

@@ -154,6 +154,23 @@ fn trap_07_rnr_retries_are_counted_and_7_is_for_ever() {
 }
 
 #[test]
+fn trap_07_a_peer_that_is_not_ready_is_alive() {
+    // Every other request is lost: between two timeouts the peer says that it has no receive.
+    let mut pair = Pair::new(Setup { retry_count: 1, rnr_retry: 7, ..Setup::default() });
+    let mut count = 0;
+    pair.link.drop = Some(Box::new(move |from, _| {
+        count += usize::from(from == 0);
+        from == 0 && count % 2 == 1
+    }));
+    pair.send(0, 1, SendOperation::Send, &[pair.sge(0, 0, 8)]);
+    pair.drive_for(Duration::from_millis(100));
+    assert!(pair.sides[0].nic.counters().ack_timeout > 10);
+    pair.recv(1, 2, &[pair.sge(1, 0, 8)]);
+    pair.drive();
+    assert_eq!((pair.sent(0), pair.received(1)), (vec![(1, Status::Success)], vec![(2, Status::Success)]));
+}
+
+#[test]
 fn trap_07_a_retransmit_timer_does_not_shorten_an_rnr_wait() {
     // 16 us until the retransmit timer, 20.48 ms until the end of an RNR wait.
     let mut pair = Pair::new(Setup { timeout: 1, min_rnr_timer: 22, ..Setup::default() });

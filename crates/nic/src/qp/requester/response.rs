@@ -109,6 +109,8 @@ impl Requester {
             }
             self.recovery.rnr_retries -= 1;
         }
+        // Whoever says that it is not ready is there: only silence in a row ends the connection.
+        self.recovery = Recovery { rnr_retries: self.recovery.rnr_retries, ..Recovery::fresh(connection) };
         self.go_back();
         self.timers.set(Timer::RnrWait, env.now + rnr_wait(timer));
     }
