@@ -20,9 +20,11 @@ pub struct UdpOptions {
 }
 
 impl Default for UdpOptions {
-    /// Offload on, and buffers for some 500 whole runs of packets: what a peer at 10 Gb/s sends in 6 ms.
+    /// Offload on. A receive buffer for what a peer at 40 Gb/s sends in 10 ms, which is how long a busy machine may keep a
+    /// receiver waiting, and which nothing limits on unreliable transports; users without privileges get what
+    /// `net.core.rmem_max` allows. The send buffer holds some 60 whole runs of packets.
     fn default() -> Self {
-        Self { buffers: BufferSizes { receive: 8 << 20, send: 4 << 20 }, segmentation: true }
+        Self { buffers: BufferSizes { receive: 64 << 20, send: 4 << 20 }, segmentation: true }
     }
 }
 
