@@ -64,14 +64,14 @@ const RXE_TO_OURS: Playbill = Playbill {
         LATE_REFUSAL,
         LONG_DATAGRAM,
     ],
-    is_long: false,
+    is_long: true,
 };
 
 const OURS_TO_RXE: Playbill = Playbill {
     arm: "ours to rxe",
     skips: &[IDLE_FENCE, EVENTS, GROUPS],
     differences: &[INVALIDATED, WINDOW_BOUNDS, RECEIVE_TAKEN, SHORT_RECEIVE],
-    is_long: false,
+    is_long: true,
 };
 
 /// A scenario that fails here for a reason of its own expects too much.
