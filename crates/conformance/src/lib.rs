@@ -1,6 +1,15 @@
-//! Softverbs beside what is not Softverbs: the programs that people run on verbs, and the Linux kernel's own RoCE stack.
+//! What every stack must do alike, and Softverbs beside what is not Softverbs: the programs that people run on verbs, and
+//! the Linux kernel's own RoCE stack.
 //!
-//! A test says which [`Scene`] it plays in and which [`Dialogue`] of two programs it plays there; this library makes the
+//! A [`scenario`] is written once and played on every [`arm`]: in virtual time, on real sockets, through the C interface,
+//! against the kernel's stack.
+//!
+//! - [`arm`]: two connected sides with verbs, whatever runs underneath.
+//! - [`scenario`]: what is done with them, and what must come of it.
+//! - [`playbill`]: scenarios played by the `scenarios` program somewhere else, and what was expected of each.
+//! - [`chance`]: seeded random numbers.
+//!
+//! For the programs of others, a test says which [`Scene`] it plays in and which [`Dialogue`] of two programs it plays there; this library makes the
 //! network, runs the programs with the library under test in front, ends what hangs, and keeps what they printed for the
 //! message of a failing test. The modules, bottom up:
 //!
