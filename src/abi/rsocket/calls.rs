@@ -20,7 +20,7 @@ pub(in crate::abi) extern "C" fn socket(family: c_int, kind: c_int, protocol: c_
             return Err(Errno(libc::ENOTSUP));
         }
         let socket = Socket::new(family)?;
-        socket.lock().is_nonblocking = flags.has(libc::SOCK_NONBLOCK);
+        socket.lock().waiting.is_nonblocking = flags.has(libc::SOCK_NONBLOCK);
         Ok(table::insert(socket))
     };
     number(make()) as c_int

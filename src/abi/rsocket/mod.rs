@@ -25,6 +25,7 @@ mod options;
 mod outcome;
 mod poll;
 mod settings;
+mod shared;
 mod socket;
 mod state;
 mod stream;

@@ -176,9 +176,11 @@ pub(in crate::abi) extern "C" fn fcntl(fd: c_int, command: c_int, argument: c_lo
         let socket = table::find(fd)?;
         let mut inner = socket.lock();
         match command {
-            libc::F_GETFL => Ok(libc::O_RDWR | if inner.is_nonblocking { libc::O_NONBLOCK } else { 0 }),
+            libc::F_GETFL => {
+                Ok(libc::O_RDWR | if inner.waiting.is_nonblocking { libc::O_NONBLOCK } else { 0 })
+            }
             libc::F_SETFL => {
-                inner.is_nonblocking = argument & c_long::from(libc::O_NONBLOCK) != 0;
+                inner.waiting.is_nonblocking = argument & c_long::from(libc::O_NONBLOCK) != 0;
                 Ok(0)
             }
             libc::F_GETFD | libc::F_SETFD => {

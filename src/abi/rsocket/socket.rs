@@ -1,17 +1,8 @@
-//! A stream socket: its life from `rsocket` to `rclose`, and waiting for it.
+//! A stream socket: its life from `rsocket` to `rclose`.
 
-use std::{
-    collections::VecDeque,
-    ffi::c_int,
-    net::SocketAddr,
-    os::fd::{AsFd, AsRawFd, RawFd},
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
-};
+use std::{collections::VecDeque, ffi::c_int, net::SocketAddr, ops::Deref, sync::Arc};
 
-use ::io::poll::{Interest, Poller};
 use host::{
-    CompletionQueue,
     channel::Channel,
     cm::{CmNews, Reporter},
 };
@@ -22,33 +13,35 @@ use super::{
     link::Link,
     mapping::Mappings,
     settings::Settings,
+    shared::{Progress, Shared, Waiting},
     state::{Inner, Options, Phase, RETRIES, domain, endpoint, listen_address, reachable, ready},
     wire::{Introduction, Message},
 };
 use crate::abi::errno::Errno;
 
-/// How long to poll before sleeping: about as long as falling asleep and waking up takes.
-const SPIN: Duration = Duration::from_micros(20);
-
-/// A stream socket.
+/// A stream socket. Its number is that of the descriptor by which connection management tells of it.
 #[derive(Debug)]
-pub(super) struct Socket {
-    /// Connection management tells of this socket here; its descriptor is the socket's number.
-    news: Arc<Channel<CmNews>>,
-    inner: Mutex<Inner>,
-    /// Whoever slept has looked at what happened.
-    turned: Condvar,
+pub(super) struct Socket(Shared<Inner, Arc<Channel<CmNews>>>);
+
+impl Deref for Socket {
+    type Target = Shared<Inner, Arc<Channel<CmNews>>>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
 }
 
 impl Socket {
     /// A socket that nothing was done with.
     pub fn new(domain: c_int) -> Result<Arc<Self>, Errno> {
-        Self::with(Inner {
+        let news = Arc::new(Channel::new()?);
+        news.set_nonblocking()?;
+        let inner = Inner {
+            news: news.clone(),
             domain,
             phase: Phase::Fresh,
             settings: Settings::of_machine(),
             options: Options::default(),
-            is_nonblocking: false,
             local: None,
             peer: None,
             error: None,
@@ -56,97 +49,9 @@ impl Socket {
             reads: true,
             writes: true,
             port: None,
-            is_watched: false,
-            is_armed: false,
-        })
-    }
-
-    fn with(inner: Inner) -> Result<Arc<Self>, Errno> {
-        let news = Arc::new(Channel::new()?);
-        news.set_nonblocking()?;
-        Ok(Arc::new(Self { news, inner: Mutex::new(inner), turned: Condvar::new() }))
-    }
-
-    /// Its number.
-    pub fn number(&self) -> RawFd {
-        self.news.as_raw_fd()
-    }
-
-    /// Locks it, and takes what has happened.
-    pub fn look(&self) -> MutexGuard<'_, Inner> {
-        let mut inner = self.lock();
-        inner.progress(&self.news);
-        inner
-    }
-
-    /// Locks it.
-    pub fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Tries something until it leads to a result, waiting in between unless the socket or the call shall not.
-    pub fn until<R>(
-        &self,
-        dont_wait: bool,
-        mut attempt: impl FnMut(&mut Inner) -> Option<Result<R, Errno>>,
-    ) -> Result<R, Errno> {
-        let mut inner = self.look();
-        let spin = Instant::now() + SPIN;
-        loop {
-            if let Some(result) = attempt(&mut inner) {
-                return result;
-            }
-            if dont_wait || inner.is_nonblocking {
-                return Err(Errno(libc::EAGAIN));
-            }
-            if inner.is_armed || Instant::now() >= spin {
-                inner = self.sleep(inner)?;
-            }
-            inner.progress(&self.news);
-        }
-    }
-
-    /// Sleeps until something may have happened. The first time it only sees to it that this will be noticed.
-    fn sleep<'a>(&'a self, mut inner: MutexGuard<'a, Inner>) -> Result<MutexGuard<'a, Inner>, Errno> {
-        if inner.arm()? {
-            return Ok(inner);
-        }
-        if inner.is_watched {
-            return Ok(self.turned.wait(inner).unwrap_or_else(PoisonError::into_inner));
-        }
-        inner.is_watched = true;
-        let queue = inner.queue().cloned();
-        drop(inner);
-        let mut poller = Poller::new();
-        poller.add(self.news.as_fd(), Interest::Readable);
-        if let Some(queue) = &queue {
-            poller.add(queue.as_fd(), Interest::Readable);
-        }
-        let slept = poller.wait(None);
-        let mut inner = self.lock();
-        inner.is_watched = false;
-        self.turned.notify_all();
-        slept?;
-        inner.disarm();
-        Ok(inner)
-    }
-
-    /// Prepares for a poll(2) of the descriptors by whoever waits for several sockets; returns the one beside the
-    /// socket's own.
-    pub fn watch(&self) -> Result<Option<CompletionQueue>, Errno> {
-        let mut inner = self.lock();
-        inner.arm()?;
-        inner.progress(&self.news);
-        Ok(inner.queue().cloned())
-    }
-
-    /// That poll(2) is over.
-    pub fn watched(&self) {
-        let mut inner = self.lock();
-        // Whoever sleeps on the descriptors needs what raised them.
-        if !inner.is_watched {
-            inner.disarm();
-        }
+            waiting: Waiting::default(),
+        };
+        Ok(Arc::new(Self(Shared::new(news, inner))))
     }
 
     // ---- verbs
@@ -220,7 +125,7 @@ impl Socket {
         let mut inner = self.look();
         match inner.phase {
             Phase::Fresh | Phase::Bound => self.begin_connecting(&mut inner, address)?,
-            Phase::Connecting { .. } if inner.is_nonblocking => return Err(Errno(libc::EALREADY)),
+            Phase::Connecting { .. } if inner.waiting.is_nonblocking => return Err(Errno(libc::EALREADY)),
             Phase::Connecting { .. } | Phase::Failed => {}
             Phase::Connected { .. } => return Err(Errno(libc::EISCONN)),
             Phase::Listening { .. } => return Err(Errno::INVALID),
@@ -307,11 +212,11 @@ impl Socket {
                 return result;
             }
             inner = self.sleep(inner)?;
-            inner.progress(&self.news);
+            inner.progress();
         }
     }
 
     fn reporter(&self) -> Reporter {
-        Reporter { sink: self.news.clone(), token: 0 }
+        Reporter { sink: self.descriptor().clone(), token: 0 }
     }
 }

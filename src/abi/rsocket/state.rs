@@ -4,7 +4,7 @@ use std::{
     collections::VecDeque,
     ffi::c_int,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use host::{
@@ -15,17 +15,24 @@ use host::{
 use nic::cm::{CmEvent, CmId, ConnectReply, ConnectRequest, Endpoint, ListenAddress, ListenerId};
 use wire::cm::{PortSpace, RejReason};
 
-use super::{link::Link, mapping::Mappings, settings::Settings, wire::Introduction};
+use super::{
+    link::Link,
+    mapping::Mappings,
+    settings::Settings,
+    shared::{Progress, Waiting},
+    wire::Introduction,
+};
 use crate::abi::errno::Errno;
 
 /// What the lock of a socket protects.
 #[derive(Debug)]
 pub(super) struct Inner {
+    /// Connection management tells of the socket here.
+    pub news: Arc<Channel<CmNews>>,
     pub domain: c_int,
     pub phase: Phase,
     pub settings: Settings,
     pub options: Options,
-    pub is_nonblocking: bool,
     pub local: Option<SocketAddr>,
     pub peer: Option<SocketAddr>,
     /// An error that nobody was told of.
@@ -35,10 +42,7 @@ pub(super) struct Inner {
     pub reads: bool,
     pub writes: bool,
     pub port: Option<Port>,
-    /// A thread sleeps on the descriptors for all.
-    pub is_watched: bool,
-    /// The completion queue will raise an event.
-    pub is_armed: bool,
+    pub waiting: Waiting,
 }
 
 /// Options of socket(7), tcp(7) and ipv6(7).
@@ -183,42 +187,6 @@ impl Inner {
         }
     }
 
-    pub fn queue(&self) -> Option<&CompletionQueue> {
-        match &self.phase {
-            Phase::Connected { link, .. } => Some(&link.queue),
-            _ => None,
-        }
-    }
-
-    /// Sees to it that completions raise an event; false if they do already.
-    pub fn arm(&mut self) -> Result<bool, Errno> {
-        let Some(queue) = self.queue().filter(|_| !self.is_armed) else { return Ok(false) };
-        queue.arm(false)?;
-        self.is_armed = true;
-        Ok(true)
-    }
-
-    pub fn disarm(&mut self) {
-        if let Some(queue) = self.queue()
-            && queue.take_events().unwrap_or(true)
-        {
-            self.is_armed = false;
-        }
-    }
-
-    /// Takes what has happened.
-    pub fn progress(&mut self, news: &Channel<CmNews>) {
-        while let Ok(CmNews { event, .. }) = news.pop() {
-            self.take_event(event);
-        }
-        if let Phase::Connected { link, .. } = &mut self.phase {
-            link.progress();
-            if let Some(error) = link.error {
-                self.error.get_or_insert(error);
-            }
-        }
-    }
-
     fn take_event(&mut self, event: CmEvent) {
         match (&mut self.phase, event) {
             (Phase::Listening { requests, .. }, CmEvent::Request(request)) => requests.push_back(*request),
@@ -267,6 +235,31 @@ impl Inner {
         if let Phase::Connecting { id, .. } = std::mem::replace(&mut self.phase, Phase::Failed) {
             let _ = domain().map(|domain| domain.1.destroy(id));
         }
+    }
+}
+
+impl Progress for Inner {
+    fn progress(&mut self) {
+        while let Ok(CmNews { event, .. }) = self.news.pop() {
+            self.take_event(event);
+        }
+        if let Phase::Connected { link, .. } = &mut self.phase {
+            link.progress();
+            if let Some(error) = link.error {
+                self.error.get_or_insert(error);
+            }
+        }
+    }
+
+    fn queue(&self) -> Option<&CompletionQueue> {
+        match &self.phase {
+            Phase::Connected { link, .. } => Some(&link.queue),
+            _ => None,
+        }
+    }
+
+    fn waiting(&mut self) -> &mut Waiting {
+        &mut self.waiting
     }
 }
 
