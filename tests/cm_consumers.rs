@@ -37,7 +37,7 @@ impl Scene {
     fn start(&self, name: &str, arguments: &str, output: &Path) -> Child {
         let output = File::create(output).expect("a file");
         Command::new(name)
-            .args(arguments.split(' '))
+            .args(arguments.split_whitespace())
             .env("LD_LIBRARY_PATH", self.libraries.path())
             .env("SOFTVERBS_PROGRAM", env!("CARGO_BIN_EXE_softverbs"))
             .stdin(Stdio::null())
@@ -67,6 +67,28 @@ impl Scene {
         serving.wait().expect("a process of ours");
         let done = served.is_some_and(|status| status.success());
         assert!(done, "{served:?}\nserver: {}\nclient: {}", texts[0], texts[1]);
+    }
+}
+
+impl Scene {
+    /// Runs clients until one of them gets through to a server that goes on for ever.
+    fn call(&self, server: (&str, &str), client: (&str, &str)) {
+        let [server_text, client_text] = ["server", "client"].map(|name| self.libraries.path().join(name));
+        let mut serving = self.start(server.0, server.1, &server_text);
+        let deadline = Instant::now() + PATIENCE;
+        let mut is_answered = false;
+        while !is_answered && Instant::now() < deadline {
+            // Nobody may tell a client of datagrams that nobody is there.
+            let patience = deadline.min(Instant::now() + PATIENCE / 4);
+            let mut asking = self.start(client.0, client.1, &client_text);
+            is_answered = wait(&mut asking, patience).is_some_and(|status| status.success());
+            asking.kill().expect("a process of ours");
+            asking.wait().expect("a process of ours");
+        }
+        serving.kill().expect("a process of ours");
+        serving.wait().expect("a process of ours");
+        let text = std::fs::read_to_string(&client_text).expect("text");
+        assert!(is_answered, "{} {}: {text}", client.0, client.1);
     }
 }
 
@@ -134,4 +156,28 @@ fn riostream() {
         ("riostream", &format!("-b 127.0.0.1 {sizes}")),
         ("riostream", &format!("-s 127.0.0.1 {sizes}")),
     );
+}
+
+#[test]
+fn rcopy() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let [from, to] = ["from", "to"].map(|name| dir.path().join(name));
+    let bytes: Vec<u8> = (0..1_000_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    std::fs::write(&from, &bytes).expect("a file");
+    // The server goes on after a copy.
+    let destination = format!("{} 127.0.0.1:{}", from.display(), to.display());
+    Scene::new().call(("rcopy", ""), ("rcopy", &destination));
+    assert_eq!(std::fs::read(&to).expect("a copy"), bytes);
+}
+
+#[test]
+fn udpong() {
+    let sizes = "-S 500 -C 100 -T e";
+    Scene::new()
+        .call(("udpong", &format!("-b 127.0.0.1 {sizes}")), ("udpong", &format!("-s 127.0.0.1 {sizes}")));
+}
+
+#[test]
+fn cmtime() {
+    Scene::new().call(("cmtime", "-b 127.0.0.1 -c 100"), ("cmtime", "-s 127.0.0.1 -c 100"));
 }

@@ -1,5 +1,5 @@
 /*
- * Streams of rsocket.h between threads of this process: every call, whole and broken transfers, ends, and errors. Each line
+ * Sockets of rsocket.h between threads of this process: every call, whole and broken transfers, ends, and errors. Each line
  * tells what was expected if that is not what came.
  */
 #define _GNU_SOURCE
@@ -268,6 +268,54 @@ static void mapped(void)
 	EXPECT(rclose(b), 0);
 }
 
+static int datagram_socket(struct sockaddr_in *address)
+{
+	socklen_t length = sizeof(*address);
+	int fd;
+
+	*address = (struct sockaddr_in){ .sin_family = AF_INET };
+	inet_pton(AF_INET, "127.0.0.1", &address->sin_addr);
+	NEED((fd = rsocket(AF_INET, SOCK_DGRAM, 0)) >= 0);
+	EXPECT(rbind(fd, (void *)address, sizeof(*address)), 0);
+	EXPECT(rgetsockname(fd, (void *)address, &length), 0);
+	return fd;
+}
+
+static void datagrams(void)
+{
+	static char big[4096];
+	struct sockaddr_in first, second, from;
+	socklen_t length = sizeof(from);
+	struct pollfd ready;
+	char buffer[64];
+	int a = datagram_socket(&first), b = datagram_socket(&second);
+
+	REFUSED(rrecv(a, buffer, 64, MSG_DONTWAIT), EAGAIN);
+	REFUSED(rsend(a, "x", 1, 0), EDESTADDRREQ);
+	REFUSED(rsendto(a, big, sizeof(big), 0, (void *)&second, sizeof(second)), EMSGSIZE);
+	REFUSED(rlisten(a, 1), EOPNOTSUPP);
+	/* The first by UDP, the later ones from queue pair to queue pair. */
+	for (int i = 0; i < 20; i++) {
+		int count = snprintf(buffer, sizeof(buffer), "number %d", i);
+
+		EXPECT(rsendto(a, buffer, count, 0, (void *)&second, sizeof(second)), count);
+		EXPECT(rrecvfrom(b, buffer, 64, 0, (void *)&from, &length), count);
+		EXPECT(from.sin_port == first.sin_port && from.sin_addr.s_addr == first.sin_addr.s_addr, 1);
+		EXPECT(rsendto(b, buffer, count, 0, (void *)&from, length), count);
+		ready = (struct pollfd){ a, POLLIN };
+		EXPECT(rpoll(&ready, 1, 10000), 1);
+		EXPECT(rrecv(a, buffer, 6, MSG_PEEK), 6);
+		EXPECT(rrecv(a, buffer, 64, 0), count);
+		EXPECT(memcmp(buffer, "number ", 7), 0);
+	}
+	EXPECT(rconnect(a, (void *)&second, sizeof(second)), 0);
+	EXPECT(rsend(a, "known", 5, 0), 5);
+	EXPECT(rrecv(b, buffer, 3, 0), 3);
+	REFUSED(rrecv(b, buffer, 64, MSG_DONTWAIT), EAGAIN);
+	EXPECT(rclose(a), 0);
+	EXPECT(rclose(b), 0);
+}
+
 int main(void)
 {
 	setvbuf(stdout, NULL, _IOLBF, 0);
@@ -280,6 +328,7 @@ int main(void)
 	ends();
 	waiting();
 	mapped();
+	datagrams();
 	EXPECT(rclose(listener), 0);
 	printf("%d failures\n", failures);
 	return failures != 0;

@@ -4,23 +4,31 @@ use std::{ffi::c_int, net::SocketAddr};
 
 use libc::{sockaddr, socklen_t};
 
-use super::{outcome::number, socket::Socket, table};
+use super::{
+    datagram::DatagramSocket,
+    outcome::number,
+    socket::Socket,
+    table::{self, Entry},
+};
 use crate::abi::{
     convert::Flags,
     errno::{Errno, zero_or_minus_one},
     rdmacm::{address_length, read_address, storage},
 };
 
-/// `rsocket`: streams of IPv4 and IPv6.
+/// `rsocket`: streams and datagrams of IPv4 and IPv6.
 pub(in crate::abi) extern "C" fn socket(family: c_int, kind: c_int, protocol: c_int) -> c_int {
     let make = || -> Result<c_int, Errno> {
-        let flags = kind & (libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC);
-        let is_stream = kind & !flags == libc::SOCK_STREAM && matches!(protocol, 0 | libc::IPPROTO_TCP);
-        if !matches!(family, libc::AF_INET | libc::AF_INET6) || !is_stream {
+        if !matches!(family, libc::AF_INET | libc::AF_INET6) {
             return Err(Errno(libc::ENOTSUP));
         }
-        let socket = Socket::new(family)?;
-        socket.lock().waiting.is_nonblocking = flags.has(libc::SOCK_NONBLOCK);
+        let flags = kind & (libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC);
+        let socket = match (kind & !flags, protocol) {
+            (libc::SOCK_STREAM, 0 | libc::IPPROTO_TCP) => Entry::Stream(Socket::new(family)?),
+            (libc::SOCK_DGRAM, 0 | libc::IPPROTO_UDP) => Entry::Datagram(DatagramSocket::new(family)?),
+            _ => return Err(Errno(libc::ENOTSUP)),
+        };
+        socket.set_nonblocking(flags.has(libc::SOCK_NONBLOCK));
         Ok(table::insert(socket))
     };
     number(make()) as c_int
@@ -46,7 +54,10 @@ pub(in crate::abi) unsafe extern "C" fn bind(
 /// # Safety
 ///
 /// `address` has `length` bytes, or is null.
-unsafe fn checked_address(address: *const sockaddr, length: socklen_t) -> Result<SocketAddr, Errno> {
+pub(super) unsafe fn checked_address(
+    address: *const sockaddr,
+    length: socklen_t,
+) -> Result<SocketAddr, Errno> {
     if address.is_null() || (length as usize) < size_of::<libc::sa_family_t>() {
         return Err(Errno::INVALID);
     }
@@ -67,7 +78,7 @@ unsafe fn checked_address(address: *const sockaddr, length: socklen_t) -> Result
 /// `rlisten`.
 pub(in crate::abi) extern "C" fn listen(fd: c_int, backlog: c_int) -> c_int {
     let backlog = u32::try_from(backlog).unwrap_or(0);
-    zero_or_minus_one(table::find(fd).and_then(|socket| socket.listen(backlog)))
+    zero_or_minus_one(table::stream(fd).and_then(|socket| socket.listen(backlog)))
 }
 
 /// `raccept`.
@@ -80,11 +91,11 @@ pub(in crate::abi) unsafe extern "C" fn accept(
     address: *mut sockaddr,
     length: *mut socklen_t,
 ) -> c_int {
-    let accepted = table::find(fd).and_then(|socket| socket.accept()).map(|socket| {
+    let accepted = table::stream(fd).and_then(|socket| socket.accept()).map(|socket| {
         let peer = socket.lock().peer;
         // SAFETY: the caller's promise is passed on.
         unsafe { tell_address(peer, address, length) };
-        table::insert(socket)
+        table::insert(Entry::Stream(socket))
     });
     number(accepted) as c_int
 }
@@ -94,7 +105,7 @@ pub(in crate::abi) unsafe extern "C" fn accept(
 /// # Safety
 ///
 /// `to` has `*length` bytes, or is null.
-unsafe fn tell_address(address: Option<SocketAddr>, to: *mut sockaddr, length: *mut socklen_t) {
+pub(super) unsafe fn tell_address(address: Option<SocketAddr>, to: *mut sockaddr, length: *mut socklen_t) {
     let Some(address) = address else { return };
     if to.is_null() || length.is_null() {
         return;
@@ -131,13 +142,13 @@ pub(in crate::abi) extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
         libc::SHUT_RDWR => (true, true),
         _ => return zero_or_minus_one(Err(Errno::INVALID)),
     };
-    zero_or_minus_one(table::find(fd).and_then(|socket| socket.shutdown(reading, writing)))
+    zero_or_minus_one(table::stream(fd).and_then(|socket| socket.shutdown(reading, writing)))
 }
 
 /// `rclose`: waits until the peer has what was sent.
 pub(in crate::abi) extern "C" fn close(fd: c_int) -> c_int {
     let close = || -> Result<(), Errno> {
-        let socket = table::remove(fd)?;
+        let Entry::Stream(socket) = table::remove(fd)? else { return Ok(()) };
         match socket.shutdown(true, true) {
             // What is not connected needs no end.
             Ok(()) | Err(Errno(libc::ENOTCONN)) => Ok(()),
@@ -157,7 +168,7 @@ pub(in crate::abi) unsafe extern "C" fn getpeername(
     address: *mut sockaddr,
     length: *mut socklen_t,
 ) -> c_int {
-    let peer = table::find(fd).and_then(|socket| socket.lock().peer.ok_or(Errno(libc::ENOTCONN)));
+    let peer = table::find(fd).and_then(|socket| socket.peer().ok_or(Errno(libc::ENOTCONN)));
     // SAFETY: the caller's promise is passed on.
     zero_or_minus_one(peer.map(|peer| unsafe { tell_address(Some(peer), address, length) }))
 }
@@ -172,10 +183,7 @@ pub(in crate::abi) unsafe extern "C" fn getsockname(
     address: *mut sockaddr,
     length: *mut socklen_t,
 ) -> c_int {
-    let local = table::find(fd).map(|socket| {
-        let inner = socket.lock();
-        inner.local.unwrap_or_else(|| inner.wildcard())
-    });
+    let local = table::find(fd).and_then(|socket| socket.local());
     // SAFETY: the caller's promise is passed on.
     zero_or_minus_one(local.map(|local| unsafe { tell_address(Some(local), address, length) }))
 }

@@ -32,7 +32,7 @@ pub(in crate::abi) unsafe extern "C" fn iomap(
         if protection & libc::PROT_WRITE == 0 {
             return Err(Errno(libc::ENOTSUP));
         }
-        let socket = table::find(fd)?;
+        let socket = table::stream(fd)?;
         let mut inner = socket.look();
         let room = inner.link().ok_or(Errno(libc::ENOTCONN))?.mapping_room();
         let (pd, offset) = (&domain()?.0, u64::try_from(offset).ok());
@@ -47,7 +47,7 @@ pub(in crate::abi) unsafe extern "C" fn iomap(
 /// `riounmap`.
 pub(in crate::abi) extern "C" fn iounmap(fd: c_int, buffer: *mut c_void, length: usize) -> c_int {
     let unmap = || -> Result<(), Errno> {
-        let socket = table::find(fd)?;
+        let socket = table::stream(fd)?;
         let mut inner = socket.look();
         inner.mappings.remove(buffer, length)?;
         tell_mappings(&mut inner).map(drop)
@@ -70,7 +70,7 @@ pub(in crate::abi) unsafe extern "C" fn iowrite(
     // SAFETY: the caller passes that many bytes.
     let data = unsafe { bytes(buffer.cast::<u8>(), length) };
     let write = || -> Result<usize, Errno> {
-        let socket = table::find(fd)?;
+        let socket = table::stream(fd)?;
         let offset = u64::try_from(offset).map_err(|_| Errno::INVALID)?;
         let mut sent = 0;
         let done = socket.until(flags.has(libc::MSG_DONTWAIT), |inner| {

@@ -1,4 +1,4 @@
-//! Sockets over RDMA, as `rsocket(7)` describes them: streams, by the protocol of librdmacm's own.
+//! Sockets over RDMA, as `rsocket(7)` describes them, by the protocols of librdmacm's own.
 //!
 //! ```text
 //!   calls, transfer, mapped, options, poll        the calls of rsocket.h
@@ -16,13 +16,17 @@
 //!
 //! What is written goes to the peer's receive memory by RDMA WRITE, whose immediate data says how much it was
 //! ([`wire::Message`]). What the peer has read is offered again in halves, and receives are granted in numbers.
+//!
+//! Beside streams there are datagrams ([`datagram`]), whose sockets find each other by UDP.
 
 mod calls;
+mod datagram;
 mod link;
 mod mapped;
 mod mapping;
 mod options;
 mod outcome;
+mod packet;
 mod poll;
 mod settings;
 mod shared;
@@ -31,6 +35,7 @@ mod state;
 mod stream;
 mod table;
 mod transfer;
+mod udp;
 mod wire;
 
 pub(super) use calls::*;

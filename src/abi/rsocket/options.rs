@@ -10,7 +10,7 @@ use libc::socklen_t;
 use super::{
     settings::Settings,
     state::{Inner, Phase},
-    table,
+    table::{self, Entry},
 };
 use crate::abi::{
     errno::{Errno, zero_or_minus_one},
@@ -30,7 +30,11 @@ pub(in crate::abi) unsafe extern "C" fn setsockopt(
     length: socklen_t,
 ) -> c_int {
     let set = || -> Result<(), Errno> {
-        let socket = table::find(fd)?;
+        let socket = match table::find(fd)? {
+            Entry::Stream(socket) => socket,
+            // SAFETY: the caller's promise is passed on.
+            Entry::Datagram(_) => return unsafe { set_of_udp(fd, level, name, value, length) },
+        };
         let mut inner = socket.lock();
         if (level, name) == (libc::SOL_SOCKET, libc::SO_LINGER) {
             // SAFETY: the caller passes that many bytes.
@@ -42,6 +46,41 @@ pub(in crate::abi) unsafe extern "C" fn setsockopt(
         set_number(&mut inner, level, name, unsafe { read(value, length)? })
     };
     zero_or_minus_one(set())
+}
+
+/// Sets an option of a datagram socket, which are those of its UDP socket; those of RDMA have nothing to set there.
+///
+/// # Safety
+///
+/// `value` has `length` bytes.
+unsafe fn set_of_udp(
+    fd: c_int,
+    level: c_int,
+    name: c_int,
+    value: *const c_void,
+    length: socklen_t,
+) -> Result<(), Errno> {
+    if level == SOL_RDMA {
+        return Ok(());
+    }
+    // SAFETY: the caller's promise is passed on.
+    if unsafe { libc::setsockopt(fd, level, name, value, length) } < 0 { Err(Errno::last()) } else { Ok(()) }
+}
+
+/// An option of a datagram socket.
+///
+/// # Safety
+///
+/// `value` has room for `*length` bytes.
+unsafe fn option_of_udp(
+    fd: c_int,
+    level: c_int,
+    name: c_int,
+    value: *mut c_void,
+    length: *mut socklen_t,
+) -> Result<(), Errno> {
+    // SAFETY: the caller's promise is passed on.
+    if unsafe { libc::getsockopt(fd, level, name, value, length) } < 0 { Err(Errno::last()) } else { Ok(()) }
 }
 
 /// # Safety
@@ -116,7 +155,11 @@ pub(in crate::abi) unsafe extern "C" fn getsockopt(
     length: *mut socklen_t,
 ) -> c_int {
     let get = || -> Result<(), Errno> {
-        let socket = table::find(fd)?;
+        let socket = match table::find(fd)? {
+            Entry::Stream(socket) => socket,
+            // SAFETY: the caller's promise is passed on.
+            Entry::Datagram(_) => return unsafe { option_of_udp(fd, level, name, value, length) },
+        };
         let mut inner = socket.look();
         if (level, name) == (libc::SOL_SOCKET, libc::SO_LINGER) {
             let linger = inner.options.linger;
@@ -174,13 +217,10 @@ const MAX_SEGMENT: c_int = 1024;
 pub(in crate::abi) extern "C" fn fcntl(fd: c_int, command: c_int, argument: c_long) -> c_int {
     let control = || -> Result<c_int, Errno> {
         let socket = table::find(fd)?;
-        let mut inner = socket.lock();
         match command {
-            libc::F_GETFL => {
-                Ok(libc::O_RDWR | if inner.waiting.is_nonblocking { libc::O_NONBLOCK } else { 0 })
-            }
+            libc::F_GETFL => Ok(libc::O_RDWR | if socket.is_nonblocking() { libc::O_NONBLOCK } else { 0 }),
             libc::F_SETFL => {
-                inner.waiting.is_nonblocking = argument & c_long::from(libc::O_NONBLOCK) != 0;
+                socket.set_nonblocking(argument & c_long::from(libc::O_NONBLOCK) != 0);
                 Ok(0)
             }
             libc::F_GETFD | libc::F_SETFD => {

@@ -4,7 +4,6 @@ use std::{
     ffi::{c_int, c_short},
     os::fd::AsRawFd,
     slice,
-    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -12,9 +11,9 @@ use host::CompletionQueue;
 use libc::{POLLERR, POLLHUP, POLLIN, POLLOUT, fd_set, nfds_t, pollfd, timeval};
 
 use super::{
-    socket::Socket,
+    datagram::Datagrams,
     state::{Inner, Phase},
-    table,
+    table::{self, Entry},
 };
 use crate::abi::errno::Errno;
 
@@ -42,7 +41,7 @@ pub(in crate::abi) unsafe extern "C" fn poll(fds: *mut pollfd, count: nfds_t, ti
 /// Waits until a descriptor is ready; returns how many are.
 fn wait(fds: &mut [pollfd], timeout: Option<Duration>) -> Result<c_int, Errno> {
     let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-    let sockets: Vec<Option<Arc<Socket>>> = fds.iter().map(|fd| table::find(fd.fd).ok()).collect();
+    let sockets: Vec<Option<Entry>> = fds.iter().map(|fd| table::find(fd.fd).ok()).collect();
     loop {
         let ready = check(fds, &sockets)?;
         if ready > 0 || timeout == Some(Duration::ZERO) {
@@ -63,7 +62,7 @@ fn wait(fds: &mut [pollfd], timeout: Option<Duration>) -> Result<c_int, Errno> {
 /// Sleeps until one of the descriptors behind sockets, or one that is no socket, is ready.
 fn sleep(
     fds: &[pollfd],
-    sockets: &[Option<Arc<Socket>>],
+    sockets: &[Option<Entry>],
     watched: &[Option<CompletionQueue>],
     deadline: Option<Instant>,
 ) -> Result<(), Errno> {
@@ -87,7 +86,7 @@ fn system_poll(fds: &mut [pollfd], milliseconds: c_int) -> Result<c_int, Errno> 
 }
 
 /// Looks at every descriptor, without waiting.
-fn check(fds: &mut [pollfd], sockets: &[Option<Arc<Socket>>]) -> Result<c_int, Errno> {
+fn check(fds: &mut [pollfd], sockets: &[Option<Entry>]) -> Result<c_int, Errno> {
     // A negative number is passed over by poll(2).
     let mut others: Vec<pollfd> = fds
         .iter()
@@ -99,14 +98,14 @@ fn check(fds: &mut [pollfd], sockets: &[Option<Arc<Socket>>]) -> Result<c_int, E
     }
     let mut ready = 0;
     for ((fd, socket), other) in fds.iter_mut().zip(sockets).zip(&others) {
-        fd.revents = socket.as_ref().map_or(other.revents, |socket| readiness(&mut socket.look(), fd.events));
+        fd.revents = socket.as_ref().map_or(other.revents, |socket| socket.readiness(fd.events));
         ready += c_int::from(fd.revents != 0);
     }
     Ok(ready)
 }
 
-/// What of `events` a socket is ready for, and what else there is to know.
-fn readiness(inner: &mut Inner, events: c_short) -> c_short {
+/// What of `events` a stream is ready for, and what else there is to know.
+pub(super) fn stream_readiness(inner: &mut Inner, events: c_short) -> c_short {
     let (reads, writes) = (inner.reads, inner.writes);
     let when = |condition: bool, event: c_short| if condition { event } else { 0 };
     match &mut inner.phase {
@@ -122,6 +121,12 @@ fn readiness(inner: &mut Inner, events: c_short) -> c_short {
                 | when(is_over, POLLHUP)
         }
     }
+}
+
+/// The same of a datagram socket.
+pub(super) fn datagram_readiness(state: &Datagrams, events: c_short) -> c_short {
+    let when = |condition: bool, event: c_short| if condition { event } else { 0 };
+    (when(state.is_readable(), POLLIN) | when(state.is_writable(), POLLOUT)) & events
 }
 
 /// The number of a queue's descriptor.

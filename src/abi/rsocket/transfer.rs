@@ -2,17 +2,19 @@
 
 use std::{
     ffi::{c_int, c_void},
+    net::SocketAddr,
     slice,
 };
 
 use libc::{iovec, msghdr, sockaddr, socklen_t, ssize_t};
 
 use super::{
-    calls::getpeername,
+    calls::{checked_address, tell_address},
     link::Link,
     outcome::{count, number},
+    socket::Socket,
     state::{Inner, Phase},
-    table,
+    table::{self, Entry},
 };
 use crate::abi::{
     convert::{Flags, bytes},
@@ -24,9 +26,19 @@ const MOST_ELEMENTS: usize = 1024;
 
 // ---- reading
 
-/// Reads into several pieces of memory, as far as there is something.
-fn receive(fd: c_int, into: &mut [&mut [u8]], flags: c_int) -> Result<usize, Errno> {
-    let socket = table::find(fd)?;
+/// Reads into several pieces of memory, as far as there is something. Tells who sent it, too.
+fn receive(fd: c_int, into: &mut [&mut [u8]], flags: c_int) -> Result<(usize, Option<SocketAddr>), Errno> {
+    match table::find(fd)? {
+        Entry::Stream(socket) => Ok((receive_stream(&socket, into, flags)?, socket.lock().peer)),
+        Entry::Datagram(socket) => {
+            let (peeks, dont_wait) = (flags.has(libc::MSG_PEEK), flags.has(libc::MSG_DONTWAIT));
+            socket.receive(into, peeks, dont_wait).map(|(count, from)| (count, Some(from)))
+        }
+    }
+}
+
+/// Reads of a stream.
+fn receive_stream(socket: &Socket, into: &mut [&mut [u8]], flags: c_int) -> Result<usize, Errno> {
     let wanted: usize = into.iter().map(|piece| piece.len()).sum();
     let (peeks, waits_for_all) = (flags.has(libc::MSG_PEEK), flags.has(libc::MSG_WAITALL));
     let mut done = 0;
@@ -93,7 +105,7 @@ pub(in crate::abi) unsafe extern "C" fn recv(
 ) -> ssize_t {
     // SAFETY: the caller has room for that many bytes.
     let buffer = unsafe { room(buffer, length) };
-    count(receive(fd, &mut [buffer], flags))
+    count(receive(fd, &mut [buffer], flags).map(|(count, _)| count))
 }
 
 /// Room for bytes; an address without room behind it may be anything.
@@ -109,7 +121,7 @@ unsafe fn room<'a>(buffer: *mut c_void, length: usize) -> &'a mut [u8] {
     unsafe { slice::from_raw_parts_mut(buffer.cast(), length) }
 }
 
-/// `rrecvfrom`: of a stream the sender is known.
+/// `rrecvfrom`: tells who sent what was read.
 ///
 /// # Safety
 ///
@@ -122,14 +134,14 @@ pub(in crate::abi) unsafe extern "C" fn recvfrom(
     address: *mut sockaddr,
     address_length: *mut socklen_t,
 ) -> ssize_t {
-    // SAFETY: the caller's promises are passed on.
-    unsafe {
-        let received = recv(fd, buffer, length, flags);
-        if received > 0 && !address.is_null() {
-            getpeername(fd, address, address_length);
-        }
-        received
-    }
+    // SAFETY: the caller has room for that many bytes.
+    let buffer = unsafe { room(buffer, length) };
+    let received = receive(fd, &mut [buffer], flags);
+    count(received.map(|(count, from)| {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { tell_address(from, address, address_length) };
+        count
+    }))
 }
 
 /// `rrecvmsg`.
@@ -144,10 +156,13 @@ pub(in crate::abi) unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr,
         return number(Err::<i64, _>(Errno(libc::ENOTSUP)));
     }
     // SAFETY: the caller's promise is passed on.
-    count(
-        unsafe { rooms(message.msg_iov, message.msg_iovlen) }
-            .and_then(|mut rooms| receive(fd, &mut rooms, flags)),
-    )
+    let rooms = unsafe { rooms(message.msg_iov, message.msg_iovlen) };
+    let received = rooms.and_then(|mut rooms| receive(fd, &mut rooms, flags));
+    count(received.map(|(count, from)| {
+        // SAFETY: the caller has room for a name of the length that it says.
+        unsafe { tell_address(from, message.msg_name.cast(), &mut message.msg_namelen) };
+        count
+    }))
 }
 
 /// `rread`.
@@ -169,7 +184,7 @@ pub(in crate::abi) unsafe extern "C" fn readv(fd: c_int, vector: *const iovec, e
     let elements = usize::try_from(elements).map_err(|_| Errno::INVALID);
     // SAFETY: the caller's promise is passed on.
     let rooms = elements.and_then(|elements| unsafe { rooms(vector, elements) });
-    count(rooms.and_then(|mut rooms| receive(fd, &mut rooms, 0)))
+    count(rooms.and_then(|mut rooms| receive(fd, &mut rooms, 0)).map(|(count, _)| count))
 }
 
 /// The elements of a vector.
@@ -198,9 +213,17 @@ unsafe fn vector_slice<'a>(vector: *const iovec, elements: usize) -> Result<&'a 
 
 // ---- writing
 
+/// Sends several pieces; a datagram goes to `to` if it is given.
+fn send(fd: c_int, data: &[&[u8]], flags: c_int, to: Option<SocketAddr>) -> Result<usize, Errno> {
+    match table::find(fd)? {
+        Entry::Stream(_) if to.is_some() => Err(Errno(libc::EISCONN)),
+        Entry::Stream(socket) => send_stream(&socket, data, flags),
+        Entry::Datagram(socket) => socket.send(data, to, flags.has(libc::MSG_DONTWAIT)),
+    }
+}
+
 /// Sends all of several pieces, or what there is room for if it shall not wait.
-fn send(fd: c_int, data: &[&[u8]], flags: c_int) -> Result<usize, Errno> {
-    let socket = table::find(fd)?;
+fn send_stream(socket: &Socket, data: &[&[u8]], flags: c_int) -> Result<usize, Errno> {
     let mut sent = 0;
     let mut pieces = data.iter().copied().filter(|piece| !piece.is_empty());
     let mut rest: &[u8] = pieces.next().unwrap_or_default();
@@ -264,14 +287,14 @@ pub(in crate::abi) unsafe extern "C" fn send_to_peer(
 ) -> ssize_t {
     // SAFETY: the caller passes that many bytes.
     let data = unsafe { bytes(buffer.cast(), length) };
-    count(send(fd, &[data], flags))
+    count(send(fd, &[data], flags, None))
 }
 
-/// `rsendto`: a stream has one destination.
+/// `rsendto`: a stream has one destination, which is not said again.
 ///
 /// # Safety
 ///
-/// `buffer` has `length` bytes.
+/// `buffer` has `length` bytes; `address` has `address_length` bytes, or is null.
 pub(in crate::abi) unsafe extern "C" fn sendto(
     fd: c_int,
     buffer: *const c_void,
@@ -280,11 +303,22 @@ pub(in crate::abi) unsafe extern "C" fn sendto(
     address: *const sockaddr,
     address_length: socklen_t,
 ) -> ssize_t {
-    if !address.is_null() || address_length > 0 {
-        return number(Err::<i64, _>(Errno(libc::EISCONN)));
+    // SAFETY: the caller passes that many bytes, and an address or null.
+    let (data, to) = unsafe { (bytes(buffer.cast::<u8>(), length), destination(address, address_length)) };
+    count(to.and_then(|to| send(fd, &[data], flags, to)))
+}
+
+/// Where a datagram goes, if that is said.
+///
+/// # Safety
+///
+/// `address` has `length` bytes, or is null.
+unsafe fn destination(address: *const sockaddr, length: socklen_t) -> Result<Option<SocketAddr>, Errno> {
+    if address.is_null() {
+        return Ok(None);
     }
     // SAFETY: the caller's promise is passed on.
-    unsafe { send_to_peer(fd, buffer, length, flags) }
+    unsafe { checked_address(address, length) }.map(Some)
 }
 
 /// `rsendmsg`.
@@ -299,8 +333,11 @@ pub(in crate::abi) unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghd
         return number(Err::<i64, _>(Errno(libc::ENOTSUP)));
     }
     // SAFETY: the caller's promise is passed on.
-    let pieces = unsafe { pieces(message.msg_iov, message.msg_iovlen) };
-    count(pieces.and_then(|pieces| send(fd, &pieces, flags)))
+    let (pieces, to) = unsafe {
+        let name = message.msg_name.cast_const().cast();
+        (pieces(message.msg_iov, message.msg_iovlen), destination(name, message.msg_namelen))
+    };
+    count(pieces.and_then(|pieces| send(fd, &pieces, flags, to?)))
 }
 
 /// `rwrite`.
@@ -322,7 +359,7 @@ pub(in crate::abi) unsafe extern "C" fn writev(fd: c_int, vector: *const iovec, 
     let elements = usize::try_from(elements).map_err(|_| Errno::INVALID);
     // SAFETY: the caller's promise is passed on.
     let pieces = elements.and_then(|elements| unsafe { pieces(vector, elements) });
-    count(pieces.and_then(|pieces| send(fd, &pieces, 0)))
+    count(pieces.and_then(|pieces| send(fd, &pieces, 0, None)))
 }
 
 /// The elements of a vector.
