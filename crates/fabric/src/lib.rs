@@ -27,8 +27,15 @@
 //! | [`host`] | what sends and receives at the ends |
 //! | [`network`] | all of them, running: ingress, egress, PFC, failures, diagnosis |
 //! | [`deadlock`] | whether the routes of a network could ever deadlock under PFC |
+//! | [`metrics`] | completion times, slowdowns, utilization |
 //! | [`import`] | the input files of other simulators |
 //! | [`workload`] | who sends what: incast, permutation, all-to-all, Poisson arrivals, traces |
+//!
+//! Where what is still missing belongs: rate control in `nic`, behind its trait; what switches write into
+//! packets for it (in-band telemetry) beside the headers in the pool; links inside a server and receivers
+//! that are slow, in [`host`]; several threads in [`network`], one part of the topology each, for which
+//! events are ordered by what they are and not by when they were planned; observers of packets (captures)
+//! where [`network`] puts a frame on a wire; scenario files and reports above this crate.
 #![forbid(unsafe_code)]
 
 pub mod deadlock;
@@ -38,6 +45,7 @@ pub mod forward;
 mod framing;
 pub mod host;
 pub mod import;
+pub mod metrics;
 pub mod network;
 mod packet;
 mod priority;

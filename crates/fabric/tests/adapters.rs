@@ -94,6 +94,29 @@ fn lost_packets_are_sent_again() {
 }
 
 #[test]
+fn go_back_n_sends_a_window_again_for_each_loss() {
+    let (mut lost, mut again) = (0, 0);
+    for seed in 0..10 {
+        let mut topology = star(2);
+        topology.links_mut()[1].spec.loss = Loss::Frames(0.001);
+        let mut config = config(NicConfig { timeout: 8, ..NicConfig::default() });
+        config.seed = seed;
+        let mut network = Network::new(topology, &config).unwrap();
+        network.add_flow(FlowSpec::new(HostId(0), HostId(1), 10 << 20));
+        assert_eq!(network.run(LIMIT), Outcome::Finished);
+        lost += network.ledger().dropped_for(Drop::Damaged);
+        again += network.adapter_counters(HostId(0)).unwrap().retransmitted;
+    }
+    // From the start of the lost packet to that of the next after it, there and back: the next packet has to
+    // arrive before the loss is seen.
+    let (packet, answer) = (80 * (1024 + 82), 80 * (66 + 8));
+    let round_trip = 2 * (packet + 1_000_000) + packet + 2 * (answer + 1_000_000);
+    let window = f64::from(round_trip) / f64::from(packet);
+    let each = again as f64 / lost as f64;
+    assert!((each / window - 1.0).abs() < 0.05, "{each} packets for each of {lost}, window {window}");
+}
+
+#[test]
 fn a_connection_survives_a_failure_that_is_routed_around_and_gives_up_if_it_is_not() {
     let shape = fabric::topology::LeafSpine {
         leaves: 2,

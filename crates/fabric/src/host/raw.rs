@@ -53,6 +53,11 @@ impl RawHost {
         Self { id, payload, priorities, ready: VecDeque::new(), later: BinaryHeap::new() }
     }
 
+    /// Payload bytes of a full packet, unless a flow says otherwise.
+    pub fn payload(&self) -> u16 {
+        self.payload.max(1)
+    }
+
     pub fn start(&mut self, id: FlowId, spec: &FlowSpec) {
         self.ready.push_back(Sending { id, spec: *spec, sent: 0 });
     }

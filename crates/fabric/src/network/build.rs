@@ -8,7 +8,7 @@ use crate::engine::{Calendar, Event};
 use crate::forward::Routes;
 use crate::forward::choose::Chooser;
 use crate::forward::routes::PortMap;
-use crate::host::Host;
+use crate::host::{Host, HostKind};
 use crate::network::port::PortCounters;
 use crate::packet::Packet;
 use crate::priority::PRIORITIES;
@@ -17,7 +17,7 @@ use crate::rate::Rate;
 use crate::switch::buffer::{Group, GroupLimits, SharedBuffer};
 use crate::switch::headroom::{Headroom, response_bytes};
 use crate::switch::state::{Profile, Switch};
-use crate::switch::{BufferConfig, HeadroomConfig, PauseConfig, Reaction, SwitchConfig, Switching};
+use crate::switch::{BufferConfig, HeadroomConfig, PauseConfig, Reaction, SwitchConfig, Switching, Wred};
 use crate::topology::{HostId, LinkId, Loss, SwitchId, Topology, TopologyError};
 
 /// Why a network cannot be built.
@@ -47,6 +47,14 @@ pub enum BuildError {
     /// A pause of no time.
     #[error("pauses of zero quanta hold nobody; expected 1 to 65535")]
     Quanta,
+    /// A setting of the adapters.
+    #[error("adapters are set to {0}")]
+    Adapter(&'static str),
+    /// The marking of a queue.
+    #[error(
+        "priority {0} is marked from {1} to {2} bytes with probability {3}; expected bytes that grow and a probability of 0 to 1"
+    )]
+    Marking(u8, u32, u32, String),
 }
 
 /// What is the same for the ports of a node.
@@ -69,6 +77,14 @@ impl Network {
         if count > u64::from(Event::PLACES) {
             return Err(BuildError::Ports(count));
         }
+        if let HostKind::Nic(adapter) = &config.host.kind
+            && let Some(problem) = adapter.problem()
+        {
+            return Err(BuildError::Adapter(problem));
+        }
+        std::iter::once(&config.switch)
+            .chain(config.switches.iter().map(|(_, own)| own))
+            .try_for_each(check_marking)?;
         let settings = settings(&topology, config);
         if settings.iter().any(|node| node.pause.quanta == 0) {
             return Err(BuildError::Quanta);
@@ -95,6 +111,16 @@ impl Network {
             framing: config.framing,
         })
     }
+}
+
+fn check_marking(config: &SwitchConfig) -> Result<(), BuildError> {
+    for (priority, queue) in config.queues.iter().enumerate() {
+        let Some(Wred { min, max, probability }) = queue.ecn else { continue };
+        if min > max || !(0.0..=1.0).contains(&probability) {
+            return Err(BuildError::Marking(priority as u8, min, max, probability.to_string()));
+        }
+    }
+    Ok(())
 }
 
 /// The settings of a switch.
@@ -250,6 +276,7 @@ const _: () = assert!(size_of::<Packet>() == 32 && size_of::<Event>() == 16);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::{HostConfig, NicConfig};
     use crate::topology::{FatTree, LinkSpec, NodeId};
 
     fn topology() -> Topology {
@@ -278,6 +305,34 @@ mod tests {
         }
         let error = Network::new(topology, &Config::default()).unwrap_err();
         assert!(matches!(error, BuildError::Topology(TopologyError::Disconnected { .. })));
+    }
+
+    #[test]
+    fn settings_that_make_no_sense_are_refused() {
+        let build = |change: fn(&mut Config)| {
+            let mut config = Config::default();
+            change(&mut config);
+            Network::new(topology(), &config).unwrap_err().to_string()
+        };
+        let adapter = |change: NicConfig| HostKind::Nic(change);
+        let no_run = adapter(NicConfig { run: 0, ..NicConfig::default() });
+        let error = Network::new(
+            topology(),
+            &Config { host: HostConfig { kind: no_run, ..HostConfig::default() }, ..Config::default() },
+        );
+        assert_eq!(
+            error.unwrap_err().to_string(),
+            "adapters are set to a run of no packets; expected at least 1"
+        );
+        assert_eq!(
+            build(|config| config.switch.queues[3].ecn = Some(Wred { min: 9, max: 5, probability: 0.1 })),
+            "priority 3 is marked from 9 to 5 bytes with probability 0.1; expected bytes that grow and a \
+             probability of 0 to 1"
+        );
+        assert_eq!(
+            build(|config| config.switch.pause.quanta = 0),
+            "pauses of zero quanta hold nobody; expected 1 to 65535"
+        );
     }
 
     #[test]

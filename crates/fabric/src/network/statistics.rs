@@ -1,12 +1,19 @@
 //! What can be asked of a network.
 
 use super::Network;
+use nic::Duration;
+use wire::{Bth, Icrc};
+
 use super::diagnosis::Diagnosis;
 use super::ledger::Ledger;
 use super::port::{PortCounters, Ports};
+use crate::flow::FlowSpec;
 use crate::forward::Routes;
 use crate::forward::routes::{PortId, PortMap};
-use crate::topology::{HostId, SwitchId, Topology};
+use crate::framing::Framing;
+use crate::host::Host;
+use crate::rate::Rate;
+use crate::topology::{HostId, NodeId, SwitchId, Topology};
 
 /// A queue of a switch's port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -142,5 +149,29 @@ impl Network {
     /// The most packets that ever were in flight at once.
     pub fn peak_packets(&self) -> u32 {
         self.packets.peak()
+    }
+
+    /// The sizes on the wire.
+    pub fn framing(&self) -> &Framing {
+        &self.framing
+    }
+
+    /// The rate of a port's link, the time from the end of a frame there to its handling at the other end,
+    /// and the node there.
+    pub(crate) fn link_of(&self, port: PortId) -> (Rate, Duration, NodeId) {
+        let state = &self.ports[port.0];
+        let rate = self.ports.sides[port.0 as usize].rate;
+        (rate, Duration::from_picos(state.delay), self.ports[state.peer].node)
+    }
+
+    /// Payload and frame of a full packet of a flow.
+    pub(crate) fn full_packet(&self, flow: &FlowSpec) -> (u64, u64) {
+        let payload = match (&self.hosts.all[flow.source.0 as usize], flow.mtu) {
+            (Host::Nic(host), _) => host.mtu() as usize,
+            (Host::Raw(_), Some(mtu)) => mtu.into(),
+            (Host::Raw(host), None) => host.payload().into(),
+        };
+        let frame = self.framing.frame_of(Bth::LEN + Icrc::LEN, payload);
+        (payload as u64, frame as u64)
     }
 }

@@ -36,7 +36,7 @@ pub struct NicConfig {
     pub cnp_interval: Duration,
     /// The DSCP of congestion notifications.
     pub cnp_dscp: u8,
-    /// Packets of a connection that leave before the next connection has its turn. More than one makes a
+    /// Packets of a connection that leave before the next connection has its turn, at least one. More make a
     /// simulation faster and traffic burstier.
     pub run: u16,
     /// Local ACK timeout: 4.096 us times two to this power (IBTA 9.7.6.1.3).
@@ -57,6 +57,19 @@ impl Default for NicConfig {
             run: 1,
             timeout: 14,
             retry_count: 7,
+        }
+    }
+}
+
+impl NicConfig {
+    /// What is wrong with the settings, if anything.
+    pub(crate) fn problem(&self) -> Option<&'static str> {
+        match self {
+            Self { run: 0, .. } => Some("a run of no packets; expected at least 1"),
+            Self { timeout: 32.., .. } => Some("a timeout code above 31"),
+            Self { retry_count: 8.., .. } => Some("a retry count above 7"),
+            Self { cnp_dscp: 64.., .. } => Some("a DSCP above 63"),
+            _ => None,
         }
     }
 }
@@ -119,6 +132,11 @@ impl NicHost {
             held: VecDeque::new(),
             has_news: false,
         }
+    }
+
+    /// Payload bytes of a full packet.
+    pub fn mtu(&self) -> u32 {
+        self.config.mtu.bytes()
     }
 
     /// Hands a packet to the adapter.
